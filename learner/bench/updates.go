@@ -63,8 +63,8 @@ type measured struct {
 	stages   map[string][]time.Duration
 }
 
-// update does one, and keeps its times if it counts; and another by stages, each of which is waited for. In the former
-// stages of a distant device overlap, and deferred parts run beside other stages.
+// update times an update, and another one stage by stage, waiting for each; the times are kept if they count. In
+// the former stages of a distant device overlap, and deferred parts run beside other stages.
 func (m *measured) update(b compute.Backend, counts bool) error {
 	took, err := m.do(b, nil)
 	if err != nil {

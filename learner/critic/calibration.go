@@ -36,7 +36,7 @@ func LogDensity(targets, mean, variance []float64) float64 {
 	return sum / float64(len(targets))
 }
 
-// Tails is the distribution of targets about what a process predicts: Student's t with these degrees of freedom, +Inf
+// Tails is the distribution of targets about a process's predictions: Student's t with these degrees of freedom, +Inf
 // for the normal distribution, and a scale that is this multiple of the predicted standard deviation. A Gaussian
 // process's predictions are the best linear ones whatever the noise's distribution; this is how heavy the noise's tails
 // are.

@@ -233,20 +233,21 @@ func inverseSoftplus(y float64) float64 {
 // sigmoid returns the derivative of softplus.
 func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 
+// Sizes returns the sizes of the network's layers.
+func (c *Critic) Sizes() []int { return Value(c.observed).Sizes }
+
 // Visit visits all that the critic has learned, and its optimisers.
 func (c *Critic) Visit(v *state.Visitor) {
-	c.Learned(true)(v)
+	c.Learned(v, true)
 	v.Part("value", c.value.Visit)
 	v.Part("process", c.process.Visit)
 }
 
-// Learned returns a visit of all that the critic has learned without the optimisers: the networks, and with hyper the
-// process's hyperparameters.
-func (c *Critic) Learned(hyper bool) func(v *state.Visitor) {
-	return func(v *state.Visitor) {
-		v.Array("params", c.params)
-		if hyper {
-			v.Array("raw", c.raw)
-		}
+// Learned visits all that the critic has learned without the optimisers: the networks, and with hyper the process's
+// hyperparameters.
+func (c *Critic) Learned(v *state.Visitor, hyper bool) {
+	v.Array("params", c.params)
+	if hyper {
+		v.Array("raw", c.raw)
 	}
 }

@@ -47,7 +47,7 @@ func Evaluate(s *compute.Scope, params []float64, observations compute.Block) *E
 	return e
 }
 
-// Features returns what the process sees of the states: phi(s), n × 10, or with raw
+// Features returns the process's view of the states: phi(s), n × 10, or with raw
 // features the observations, n × o.
 func (e *Evaluation) Features() compute.Block { return e.features }
 

@@ -185,14 +185,14 @@ func (v *ValueFunction) gradient(b compute.Backend, observations, y compute.Bloc
 
 // Visit visits all that the value function has learned, and its optimiser.
 func (v *ValueFunction) Visit(s *state.Visitor) {
-	v.Learned(s)
+	v.Learned(s, false)
 	s.Int("passes", &v.passes)
 	s.Array("halfway", v.halfway)
 	s.Part("optimizer", v.optimizer.Visit)
 }
 
 // Learned visits all that the value function has learned without the optimiser.
-func (v *ValueFunction) Learned(s *state.Visitor) {
+func (v *ValueFunction) Learned(s *state.Visitor, _ bool) {
 	s.Array("params", v.params)
 	s.Numbers("moments", state.Number{To: &v.moments.batches, Check: state.Count}, state.Number{To: &v.moments.mean},
 		state.Number{To: &v.moments.variance, Check: state.NotNegative})

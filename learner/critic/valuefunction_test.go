@@ -221,6 +221,11 @@ func TestPassesAgreeWithTwin(t *testing.T) {
 	}
 }
 
+// learned visits what another value function may start with.
+func learned(v *ValueFunction) func(*state.Visitor) {
+	return func(s *state.Visitor) { v.Learned(s, false) }
+}
+
 func requireState(t *testing.T, got, want state.Arrays) {
 	t.Helper()
 	for name, x := range want {
@@ -246,7 +251,7 @@ func TestRestoredValueFunctionContinues(t *testing.T) {
 	learn(v)
 	restored, adopted := NewValueFunction(3, rng), NewValueFunction(3, rng)
 	saved := state.Save(v.Visit)
-	if err := errors.Join(state.Restore(saved, restored.Visit), state.Restore(saved, adopted.Learned)); err != nil {
+	if err := errors.Join(state.Restore(saved, restored.Visit), state.Restore(saved, learned(adopted))); err != nil {
 		t.Fatal(err)
 	}
 	near(t, "adopted values", adopted.Values(s, p.observations), v.Values(s, p.observations), 0)
@@ -280,7 +285,7 @@ func TestRefusedStateChangesNoValue(t *testing.T) {
 		v := NewValueFunction(3, rng)
 		before, s := state.Save(v.Visit), state.Save(other.Visit)
 		s["moments"] = bad
-		for _, take := range []func(*state.Visitor){v.Visit, v.Learned} {
+		for _, take := range []func(*state.Visitor){v.Visit, learned(v)} {
 			if err := state.Restore(s, take); err == nil || !strings.Contains(err.Error(), "moments") {
 				t.Errorf("moments %v: error %v", bad, err)
 			}

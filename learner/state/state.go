@@ -52,7 +52,7 @@ type Visitor struct {
 	arrays    Arrays
 	prefix    string
 	restoring bool
-	set       []func() // what Restore does once all arrays are checked
+	set       []func() // the fields, once all arrays are checked
 	err       error
 }
 
@@ -126,7 +126,7 @@ func (v *Visitor) Constant(name string, x []float64) {
 }
 
 // Optional visits an array of any length, nil for none. If there is one to restore, parse takes it, all finite, and
-// returns what sets the state to it.
+// returns a function that sets the state to it.
 func (v *Visitor) Optional(name string, x []float64, parse func(x []float64) (set func(), err error)) {
 	saved, ok := v.arrays[v.prefix+name]
 	switch {

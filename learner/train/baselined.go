@@ -11,7 +11,6 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/internal/stats"
 	"github.com/dbqpg/dbqpg/learner/critic"
-	"github.com/dbqpg/dbqpg/learner/runs"
 )
 
 // Baselined are the discounted returns less a baseline that the batch itself gives, not standardised: the controls of
@@ -24,19 +23,16 @@ type Baselined struct {
 // Baseline returns a value for each of n returns: [MeanBaseline] or [RidgeBaseline].
 type Baseline func(l *Learner, x Samples, returns []float64) ([]float64, error)
 
-func (r Baselined) of(l *Learner, x Samples, row *runs.Row) ([]float64, deferred, error) {
-	targets, later, err := r.Returns.of(l, x, row)
+func (r Baselined) of(u *update) ([]float64, deferred, error) {
+	targets := u.x.trajectories.Returns(r.Gamma)
+	baseline, err := r.Baseline(u.Learner, u.x, targets)
 	if err != nil {
 		return nil, nil, err
 	}
-	baseline, err := r.Baseline(l, x, targets)
-	if err != nil {
-		return nil, nil, err
-	}
-	row.ExplainedVariance = critic.ExplainedVariance(baseline, targets)
+	u.row.ExplainedVariance = critic.ExplainedVariance(baseline, targets)
 	floats.Sub(targets, baseline)
-	row.TargetStd = stats.StdDev(targets)
-	return targets, later, nil
+	u.row.TargetStd = stats.StdDev(targets)
+	return targets, nil, nil
 }
 
 // MeanBaseline is the batch's mean return, for all steps.

@@ -54,7 +54,7 @@ func TestDeferredPartsBesideTheStep(t *testing.T) {
 				s.Release()
 				all.Rows = append(all.Rows, row)
 			}
-			all.Params, all.Value = l.Params, state.Save(l.Value.Visit)
+			all.Params, all.Value = l.Params, state.Save(l.Values.(Network).Visit)
 			if l.Critic != nil {
 				all.Critic = state.Save(l.Critic.Visit)
 			}
@@ -80,19 +80,19 @@ func TestDeferredPartsFail(t *testing.T) {
 	for _, last := range []bool{false, true} {
 		d := &deferral{last: last}
 		d.add(nil)
-		d.add(func() error { return nil })
-		d.add(func() error { return bad })
-		if err := d.wait(); !errors.Is(err, bad) {
+		d.add(func() (func(*runs.Row), error) { return nil, nil })
+		d.add(func() (func(*runs.Row), error) { return nil, bad })
+		if err := d.wait(nil); !errors.Is(err, bad) {
 			t.Errorf("last %v: the error is %v", last, err)
 		}
 	}
 	d, begun, goOn := &deferral{}, make(chan struct{}), make(chan struct{})
 	var done atomic.Bool
-	d.add(func() error {
+	d.add(func() (func(*runs.Row), error) {
 		close(begun)
 		<-goOn
 		done.Store(true)
-		return nil
+		return nil, nil
 	})
 	<-begun
 	close(goOn)
@@ -116,7 +116,7 @@ func TestUpdateOfRewardsThatAreNotFinite(t *testing.T) {
 	s := compute.NewScope(b)
 	defer s.Release()
 	l, row := New(b, &settings, task), runs.NewRow()
-	episodes, before := randomEpisodes(rand.New(rand.NewPCG(18, 0)), task, 600), state.Save(l.Value.Visit)
+	episodes, before := randomEpisodes(rand.New(rand.NewPCG(18, 0)), task, 600), state.Save(l.Values.(Network).Visit)
 	episodes[0].Rewards[0] = math.Inf(1)
 	x := NewSamples(s, episodes, nil, policy.Identity(task.ObservationDim, 5))
 	if err := l.Update(x, s, NewRandom(18, 0), &row, nil); err == nil {
@@ -124,7 +124,7 @@ func TestUpdateOfRewardsThatAreNotFinite(t *testing.T) {
 	} else {
 		t.Log(err)
 	}
-	if !reflect.DeepEqual(state.Save(l.Value.Visit), before) {
+	if !reflect.DeepEqual(state.Save(l.Values.(Network).Visit), before) {
 		t.Error("the value function has learned from an infinite reward")
 	}
 }

@@ -83,20 +83,7 @@ func TestCalibrationChangesNothing(t *testing.T) {
 
 // uncalibrated is an update without the calibration, which must not affect the other results.
 func uncalibrated(l *Learner, x Samples, s *compute.Scope, r Random, row *runs.Row) error {
-	at, err := l.judged(s, x, row)
-	if err != nil {
-		return err
-	}
-	if err := l.Decompose(s, at, r); err != nil {
-		return err
-	}
-	estimator, _, err := l.learnKernel(s, at, x, r, row)
-	if err != nil {
-		return err
-	}
-	estimate, err := estimator.Estimate(s, &at.Batch)
-	if err != nil {
-		return err
-	}
-	return l.improve(at, x, estimate, row)
+	u := l.update(x, s, r, row, nil)
+	return u.each(stage{"scores", u.scores}, stage{"targets", u.targets}, stage{"decomposition", u.decomposition},
+		stage{"kernel step", u.kernelStep}, stage{"estimate", u.integrate}, stage{"policy step", u.improve})
 }

@@ -11,11 +11,14 @@ type heldTargets struct {
 	wait func(iteration uint64)
 }
 
-func (h heldTargets) of(l *Learner, x Samples, row *runs.Row) ([]float64, deferred, error) {
-	targets, later, err := h.Targets.of(l, x, row)
-	iteration := row.Iteration
-	return targets, func() error {
+func (h heldTargets) of(u *update) ([]float64, deferred, error) {
+	targets, later, err := h.Targets.of(u)
+	iteration := u.row.Iteration
+	return targets, func() (func(*runs.Row), error) {
 		h.wait(iteration)
-		return later.run()
+		if later == nil {
+			return nil, nil
+		}
+		return later()
 	}, err
 }

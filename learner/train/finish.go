@@ -6,6 +6,8 @@ import (
 	"math"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/observe"
 	"github.com/dbqpg/dbqpg/learner/runs"
@@ -59,54 +61,54 @@ func (r *Run) evaluationSteps() EvaluationSteps {
 // that is due, and calls save with the state and the evaluation, nil for none. This goes on while the next batch is
 // sampled, which needs the policy alone, until settle is called. A run that is killed before save returns repeats the
 // iteration.
-func (r *Run) finish(ctx context.Context, rest deferred, save func(*runs.State, *runs.Evaluation) error) {
+func (r *Run) finish(ctx context.Context, rest func() error, save func(*runs.State, *runs.Evaluation) error) {
 	r.counters.Elapsed = r.sinceStart()
 	policy, at, steps := r.Policy(batchOf(r.counters.Iteration)), r.counters, r.evaluationSteps()
-	work := func() (f finished) {
-		if f.err = rest.run(); f.err != nil {
-			return f
+	f := new(finishing)
+	r.finishing = f
+	work := func() (err error) {
+		if err = rest(); err != nil {
+			return err
 		}
 		state := r.state(at)
 		var evaluation *runs.Evaluation
 		if steps.Mean > 0 {
-			if evaluation, f.evaluating, f.err = r.play(ctx, policy, at, steps); f.err != nil {
-				return f
+			if evaluation, f.evaluating, err = r.play(ctx, policy, at, steps); err != nil {
+				return err
 			}
 		}
-		f.err = r.commit(ctx, func() error { return save(state, evaluation) })
+		err = r.commit(ctx, func() error { return save(state, evaluation) })
 		f.best = state.Best
-		return f
+		return err
 	}
-	done := make(chan finished, 1)
-	r.finishing = done
-	go func() {
-		f := work()
-		if f.err != nil && at.Iteration > 0 { // by the time it is known, the next iteration has begun
-			f.err = fmt.Errorf("iteration %d: %w", at.Iteration-1, f.err)
+	f.Go(func() error {
+		err := work()
+		if err != nil && at.Iteration > 0 { // by the time it is known, the next iteration has begun
+			err = fmt.Errorf("iteration %d: %w", at.Iteration-1, err)
 		}
-		done <- f
-	}()
+		return err
+	})
 }
 
-// finished says how the work of finish ended.
-type finished struct {
+// finishing is an iteration that is being finished, and the results.
+type finishing struct {
+	errgroup.Group
 	best       *runs.Best
 	evaluating time.Duration // processor time of the evaluation
-	err        error
 }
 
 // settle waits until the iteration that is being finished, if there is one, has been saved. It returns the processor
 // time of its evaluation.
 func (r *Run) settle() (evaluating time.Duration, err error) {
-	if r.finishing == nil {
+	f := r.finishing
+	if r.finishing = nil; f == nil {
 		return 0, nil
 	}
-	f := <-r.finishing
-	r.finishing = nil
-	if f.err == nil {
-		r.counters.Best = f.best
+	if err := f.Wait(); err != nil {
+		return f.evaluating, err
 	}
-	return f.evaluating, f.err
+	r.counters.Best = f.best
+	return f.evaluating, nil
 }
 
 func (r *Run) play(ctx context.Context, p *proto.Policy, at runs.Counters, steps EvaluationSteps) (_ *runs.Evaluation,

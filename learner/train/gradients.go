@@ -20,42 +20,45 @@ type Gradient struct{ Plain, Natural []float64 }
 
 // Sampled is a batch of episodes of the run's current policy, from which its gradient is estimated in several ways. The
 // run remains as it is.
-type Sampled struct {
-	run     *Run
-	scope   *compute.Scope
-	samples Samples
-	at      *Evaluation
-	random  Random
-}
+type Sampled struct{ *update }
 
 // Sample evaluates the current policy on the episodes that it played, in s. The run's estimator must be Bayesian.
 func (r *Run) Sample(s *compute.Scope, episodes []*proto.Episode, random Random) (*Sampled, error) {
-	x := NewSamples(s, episodes, nil, r.Normalizer())
-	at := r.Evaluate(s, r.Params, x.fisher.observations, x.fisher.actions, x.size())
-	return &Sampled{r, s, x, at, random}, r.Decompose(s, at, random)
+	u := r.played(s, episodes, random)
+	return &Sampled{u}, u.each(stage{"scores", u.scores}, stage{"decomposition", u.decomposition})
 }
 
-// with returns the evaluation with targets, which the value function does not learn from. Advantages are centred, as
+// played returns an update from episodes whose stages are run for their results: nothing is learned for the next batch.
+func (r *Run) played(s *compute.Scope, episodes []*proto.Episode, random Random) *update {
+	row := runs.NewRow()
+	row.Iteration = r.counters.Iteration
+	u := r.update(NewSamples(s, episodes, nil, r.Normalizer()), s, random, &row, nil)
+	u.rest = nil
+	return u
+}
+
+// with returns the update with targets, which the value function does not learn from, in s. Advantages are centred, as
 // those of an update are.
-func (b *Sampled) with(s *compute.Scope, targets Targets) *Evaluation {
-	at, y := *b.at, targets.raw(b.run.Learner, b.samples)
+func (b *Sampled) with(s *compute.Scope, targets Targets) *update {
+	u, at, y := *b.update, *b.at, targets.raw(b.Learner, b.x)
 	if _, ok := targets.(Advantages); ok {
 		floats.AddConst(-stats.Mean(y), y)
 	}
 	at.Targets = s.FromSlice(len(y), 1, y)
-	return &at
+	u.at, u.s = &at, s
+	return &u
 }
 
 // MonteCarlo returns the Monte Carlo estimate.
 func (b *Sampled) MonteCarlo(targets Targets) (Gradient, error) {
-	s := compute.NewScope(b.run.Backend)
+	s := compute.NewScope(b.Backend)
 	defer s.Release()
-	at := b.with(s, targets)
-	estimate, err := estimators.MonteCarlo{}.Estimate(s, &at.Batch)
+	u := b.with(s, targets)
+	estimate, err := estimators.MonteCarlo{}.Estimate(s, &u.at.Batch)
 	if err != nil {
 		return Gradient{}, err
 	}
-	all, err := b.gradients(s, at, estimate, nil)
+	all, err := u.gradients(estimate, nil)
 	return all[0], err
 }
 
@@ -63,13 +66,13 @@ func (b *Sampled) MonteCarlo(targets Targets) (Gradient, error) {
 // natural gradient, these of at most epsilon. The process has the given hyperparameters; or, if there are none, those
 // that it learns from the batch as in the run's next update.
 func (b *Sampled) Quadrature(targets Targets, hyper *gp.Hyper, epsilon float64) (dbqpg, uapg Gradient, err error) {
-	s := compute.NewScope(b.run.Backend)
+	s := compute.NewScope(b.Backend)
 	defer s.Release()
-	at, estimate, _, err := b.quadrature(s, targets, hyper)
+	u, _, err := b.quadrature(s, targets, hyper)
 	if err != nil {
 		return dbqpg, uapg, err
 	}
-	all, err := b.gradients(s, at, estimate, []estimators.Correction{
+	all, err := u.gradients(u.estimate, []estimators.Correction{
 		estimators.UAPG{Decompose: estimators.Projected},
 		estimators.NaturalUAPG{Epsilon: epsilon, Decompose: estimators.Projected}})
 	if err != nil {
@@ -78,34 +81,25 @@ func (b *Sampled) Quadrature(targets Targets, hyper *gp.Hyper, epsilon float64) 
 	return all[0], all[1], nil
 }
 
-// quadrature returns DBQPG's estimate, with its evaluation and kernel.
-func (b *Sampled) quadrature(s *compute.Scope, targets Targets, hyper *gp.Hyper) (
-	_ *Evaluation, _ *estimators.Estimate, k gp.Kernel, err error,
-) {
-	l, at := *b.run.Learner, b.with(s, targets)
-	l.Correction = nil
-	quadrature := *l.Quadrature
-	quadrature.Converge = quadrature.Converge && hyper == nil
-	l.Quadrature = &quadrature
+// quadrature returns the update up to DBQPG's estimate, and its kernel.
+func (b *Sampled) quadrature(s *compute.Scope, targets Targets, hyper *gp.Hyper) (_ *update, k gp.Kernel, err error) {
+	u, l := b.with(s, targets), *b.Learner
+	l.Correction, u.Learner = nil, &l
 	before := state.Save(l.Critic.Visit)
 	defer func() { err = errors.Join(err, state.Restore(before, l.Critic.Visit)) }()
-	var estimator estimators.Estimator
 	if hyper == nil {
-		row := runs.NewRow()
-		row.Iteration = b.run.counters.Iteration
-		estimator, _, err = l.learnKernel(s, at, b.samples, b.random, &row) // phi's steps are for the next batch
-		k = l.kernel(at)
+		err = u.kernelStep()
+		k = u.kernel()
 	} else {
-		at.Features = l.Critic.Embed(s, b.samples.observations).Features()
-		k = l.kernel(at)
+		u.at.Features = l.Critic.Embed(s, u.x.observations()).Features()
+		k = u.kernel()
 		k.Hyper = *hyper
-		estimator, err = l.Estimator(s, at, k, b.random)
+		u.estimator, err = l.Estimator(s, u.at, k, u.random)
 	}
 	if err != nil {
-		return nil, nil, k, err
+		return nil, k, err
 	}
-	estimate, err := estimator.Estimate(s, &at.Batch)
-	return at, estimate, k, err
+	return u, k, u.integrate()
 }
 
 // Uncertain is a direction h in the policy's p parameters, of length 1, and the variance h'Ch of the gradient along
@@ -118,13 +112,13 @@ type Uncertain struct {
 // Uncertainty returns the eigenvectors of the covariance C of DBQPG's gradient in the span of the scores'
 // decomposition, the most uncertain first. The process's hyperparameters are as for [Sampled.Quadrature].
 func (b *Sampled) Uncertainty(targets Targets, hyper *gp.Hyper) ([]Uncertain, error) {
-	s := compute.NewScope(b.run.Backend)
+	s := compute.NewScope(b.Backend)
 	defer s.Release()
-	at, estimate, k, err := b.quadrature(s, targets, hyper)
+	u, k, err := b.quadrature(s, targets, hyper)
 	if err != nil {
 		return nil, err
 	}
-	covariance, err := estimate.Covariance()
+	covariance, err := u.estimate.Covariance()
 	if err != nil {
 		return nil, err
 	}
@@ -137,43 +131,42 @@ func (b *Sampled) Uncertainty(targets Targets, hyper *gp.Hyper) ([]Uncertain, er
 		unit := make([]float64, len(all))
 		unit[j] = 1
 		h := linop.Mul(s, pairs.Vectors, s.FromSlice(len(unit), 1, unit), false)
-		variance, err := estimate.Variance(s, h)
+		variance, err := u.estimate.Variance(s, h)
 		if err != nil {
 			return nil, err
 		}
-		all[j] = Uncertain{at.Expand(h), variance, variance - k.FisherWeight()*at.Fisher.Damping}
+		all[j] = Uncertain{u.at.Expand(h), variance, variance - k.FisherWeight()*u.at.Fisher.Damping}
 	}
 	return all, nil
 }
 
 // gradients returns an estimate's gradients as they are, and if there are corrections, of the gradient and of the
 // natural gradient, corrected as well.
-func (b *Sampled) gradients(s *compute.Scope, at *Evaluation, e *estimators.Estimate,
-	corrections []estimators.Correction) ([2]Gradient, error) {
+func (u *update) gradients(e *estimators.Estimate, corrections []estimators.Correction) ([2]Gradient, error) {
 	var all [2]Gradient
-	natural, err := b.run.objective(at, b.samples, e).Natural(s)
+	natural, err := u.objective(e).Natural(u.s)
 	if err != nil {
 		return all, err
 	}
-	all[0] = Gradient{at.Expand(e.Gradient), at.Expand(natural)}
+	all[0] = Gradient{u.at.Expand(e.Gradient), u.at.Expand(natural)}
 	directions := []compute.Block{e.Gradient, natural}
 	for i, c := range corrections {
-		correct, err := c.Of(s, e)
+		correct, err := c.Of(u.s, e)
 		if err != nil {
 			return all, err
 		}
 		correct(directions[i])
 	}
-	all[1] = Gradient{at.Expand(e.Gradient), at.Expand(natural)}
+	all[1] = Gradient{u.at.Expand(e.Gradient), u.at.Expand(natural)}
 	return all, nil
 }
 
 // Natural returns the natural gradient that follows from a gradient g (p) under the batch's analytic Fisher matrix.
 func (b *Sampled) Natural(g []float64) ([]float64, error) {
-	s := compute.NewScope(b.run.Backend)
+	s := compute.NewScope(b.Backend)
 	defer s.Release()
-	objective := b.run.objective(b.at, b.samples, &estimators.Estimate{Gradient: b.direction(s, g)})
-	objective.Fisher = Analytic(s.Backend(), b.at, b.run.Damping)
+	objective := b.objective(&estimators.Estimate{Gradient: b.direction(s, g)})
+	objective.Fisher = Analytic(s.Backend(), b.at, b.Damping)
 	natural, err := objective.Natural(s)
 	if err != nil {
 		return nil, err
@@ -184,11 +177,11 @@ func (b *Sampled) Natural(g []float64) ([]float64, error) {
 // Length returns d'G d of a direction d (p) under the batch's analytic Fisher matrix G: to second order, the divergence
 // of the policy that a step along d leads to is half of that.
 func (b *Sampled) Length(direction []float64) float64 {
-	s := compute.NewScope(b.run.Backend)
+	s := compute.NewScope(b.Backend)
 	defer s.Release()
 	d := b.direction(s, direction)
 	product := s.New(d.Rows, 1)
-	Analytic(s.Backend(), b.at, b.run.Damping).Matrix.MulTo(product, d, false)
+	Analytic(s.Backend(), b.at, b.Damping).Matrix.MulTo(product, d, false)
 	return s.Backend().Dot(d, product)
 }
 
@@ -200,26 +193,14 @@ func (b *Sampled) direction(s *compute.Scope, d []float64) compute.Block {
 // Evaluation evaluates the current policy on the episodes that it played, with their targets and features, in s, and
 // the process's kernel. The critic learns nothing. The run's estimator must be Bayesian.
 func (r *Run) Evaluation(s *compute.Scope, episodes []*proto.Episode) (_ *Evaluation, _ gp.Kernel, err error) {
-	x, row, before := NewSamples(s, episodes, nil, r.Normalizer()), runs.NewRow(), state.Save(r.Critic.Visit)
-	at, err := r.judged(s, x, &row)
+	u, before := r.played(s, episodes, Random{}), state.Save(r.Critic.Visit)
+	err = u.each(stage{"scores", u.scores}, stage{"targets", u.targets})
 	if err := errors.Join(err, state.Restore(before, r.Critic.Visit)); err != nil {
 		return nil, gp.Kernel{}, err
 	}
-	at.Features = r.Critic.Embed(s, x.observations).Features()
-	r.center(at)
-	return at, r.kernel(at), nil
-}
-
-// judged returns the evaluation of the policy on the samples, with their targets. The value function learns nothing
-// from them.
-func (l *Learner) judged(s *compute.Scope, x Samples, row *runs.Row) (*Evaluation, error) {
-	targets, _, err := l.Targets.of(l, x, row)
-	if err != nil {
-		return nil, err
-	}
-	at := l.Evaluate(s, l.Params, x.fisher.observations, x.fisher.actions, x.size())
-	at.Targets = s.FromSlice(x.size(), 1, targets)
-	return at, nil
+	u.at.Features = r.Critic.Embed(s, u.x.observations()).Features()
+	u.Quadrature.Process.center(u)
+	return u.at, u.kernel(), nil
 }
 
 // ControlledGradient is a Monte Carlo gradient from n samples with a baseline as control variate.
@@ -236,9 +217,12 @@ func (r *Run) MonteCarloGradient(episodes []*proto.Episode, targets Targets, bas
 	err error) {
 	s := compute.NewScope(r.Backend)
 	defer s.Release()
-	x := NewSamples(s, episodes, nil, r.Normalizer())
-	at, features := r.Evaluate(s, r.Params, x.fisher.observations, x.fisher.actions, x.size()), r.baselineFeatures(s, x)
-	at.Targets = s.FromSlice(x.size(), 1, targets.raw(r.Learner, x))
+	u := r.played(s, episodes, Random{})
+	if err := u.scores(); err != nil {
+		return g, err
+	}
+	at, features := u.at, r.baselineFeatures(s, u.x)
+	at.Targets = s.FromSlice(u.x.Current, 1, targets.raw(r.Learner, u.x))
 	if g.Baseline, err = fitBaseline(s, features, at.Targets); err != nil {
 		return g, err
 	}

@@ -17,14 +17,14 @@ import (
 // baselineTime is the unit of the time feature: the tasks' time limit in steps.
 const baselineTime = 1000
 
-// baselineFeatures returns a row x_t for each step, n × k: 1, t, t^2, t^3, the normalised observation s and its squares
-// (Duan et al., 2016, section 5.1, with another unit of time); and where the critic has learned features z of s, these
-// and their products z_i z_j, which see what single observations do not.
+// baselineFeatures returns a row x_t for each step, n × k: 1, t, t^2, t^3, the normalised observation s and its
+// squares (Duan et al., 2016, section 5.1, with another unit of time); and where the critic has learned features z of
+// s, these and their products z_i z_j.
 func (l *Learner) baselineFeatures(scope *compute.Scope, x Samples) compute.Block {
-	n, o := x.size(), x.observations.Cols
-	observations, learned, d := compute.ToSlice(l.Backend, x.observations), []float64(nil), 0
+	n, o := x.Current, x.Observations.Cols
+	observations, learned, d := compute.ToSlice(l.Backend, x.observations()), []float64(nil), 0
 	if l.Critic != nil && l.Critic.Deep() {
-		z := l.Critic.Embed(scope, x.observations).Features()
+		z := l.Critic.Embed(scope, x.observations()).Features()
 		learned, d = compute.ToSlice(l.Backend, z), z.Cols
 	}
 	k := 4 + 2*o + d + d*(d+1)/2

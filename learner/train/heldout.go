@@ -22,87 +22,91 @@ const (
 	featureSteps = 3
 )
 
-// turns says what else a batch teaches besides the variances, by its iteration: the base kernel with
-// larger hyperparameters or with smaller ones, or (1) the features.
+// turns are, by iteration, the factors by which a batch may change the base kernel's hyperparameters; 1: it teaches the
+// features instead.
 var turns = []float64{1, gp.LengthscaleStep, 1 / gp.LengthscaleStep}
 
-// center subtracts their mean from the targets of a process that learns from held-out episodes,
-// and remembers their standard deviation, which the hyperparameters are relative to. With the
-// kernel multiplied by its square, the process is the same as that of standardised targets, and
-// its gradient is in the targets' own units.
-func (l *Learner) center(at *Evaluation) {
-	if !l.Quadrature.Converge {
-		return
-	}
-	mean, deviation := stats.MeanStdDev(compute.ToSlice(l.Backend, at.Targets))
-	l.Backend.Affine(at.Targets, 1, at.Targets, 0, -mean)
-	at.scale = deviation
-	if !(deviation > 0) { // all alike, or one
-		at.scale = 1
-	}
-}
-
-// learnFromHeldOut lets the likelihood of held-out episodes decide (docs/kernel-learning.md). The
+// HeldOut lets the likelihood of held-out episodes decide (docs/kernel-learning.md). The
 // variances are those that predict each fifth of the episodes best from the others, with the
 // features that earlier batches taught, which have seen none of them, and which the estimate has.
 // The base kernel's hyperparameters and the features have their turns. The features take steps for
 // the next batch, up the marginal likelihood of nine tenths of the episodes for as long as the other
 // tenth is predicted better. A single episode teaches nothing.
-func (l *Learner) learnFromHeldOut(s *compute.Scope, at *Evaluation, x Samples, embedding *critic.Evaluation,
-	_ *estimators.Quadrature, row *runs.Row) (deferred, error) {
-	at.Features = s.New(at.Features.Rows, at.Features.Cols)
-	compute.Copy(l.Backend, at.Features, embedding.Features())
-	held := x.trajectories.HeldOut()
+type HeldOut struct{}
+
+// center subtracts the targets' mean. Their standard deviation is the unit of the process's own: its hyperparameters
+// are those of standardised targets, while its gradient is in the targets' own units.
+func (HeldOut) center(u *update) {
+	mean, deviation := stats.MeanStdDev(compute.ToSlice(u.Backend, u.at.Targets))
+	u.Backend.Affine(u.at.Targets, 1, u.at.Targets, 0, -mean)
+	if deviation > 0 { // not all alike, nor one
+		u.at.scale = deviation
+	}
+}
+
+func (HeldOut) learn(u *update, embedding *critic.Evaluation, _ *estimators.Quadrature) (deferred, error) {
+	at := u.at
+	at.Features = u.s.New(at.Features.Rows, at.Features.Cols)
+	compute.Copy(u.Backend, at.Features, embedding.Features())
+	held := u.x.trajectories.HeldOut()
 	if held == 0 {
 		return nil, nil
 	}
-	data := gp.Data{Features: at.Features, Fisher: at.SVD.V, Targets: s.New(x.size(), 1)}
-	l.Backend.Affine(data.Targets, 1/at.scale, at.Targets, 0, 0)
-	kernel := l.kernel(at)
-	kernel.Hyper = l.Critic.Hyper()
-	turn := turns[row.Iteration%uint64(len(turns))]
-	validation := gp.CrossValidation{Folds: x.trajectories.Folds(validationFolds), Drift: drift, Ratio: turn}
-	learned, err := validation.Maximize(l.Backend, kernel, data)
+	data := gp.Data{Features: at.Features, Fisher: at.SVD.V, Targets: u.s.New(u.x.Current, 1)}
+	u.Backend.Affine(data.Targets, 1/at.scale, at.Targets, 0, 0)
+	kernel := u.kernel()
+	kernel.Hyper = u.Critic.Hyper()
+	turn := turns[u.row.Iteration%uint64(len(turns))]
+	validation := gp.CrossValidation{Folds: u.x.trajectories.Folds(validationFolds), Drift: drift, Ratio: turn}
+	learned, err := validation.Maximize(u.Backend, kernel, data)
 	if err != nil {
 		return nil, err
 	}
-	l.Critic.SetHyper(learned.Hyper)
-	l.calibrateOn(learned, validation.Folds, compute.ToSlice(l.Backend, data.Targets), math.Log(at.scale), row)
-	if turn != 1 || !l.Critic.Deep() {
+	u.Critic.SetHyper(learned.Hyper)
+	calibrateOn(learned, validation.Folds, compute.ToSlice(u.Backend, data.Targets), math.Log(at.scale), u.row)
+	if turn != 1 || !u.Critic.Deep() {
 		return nil, nil
 	}
-	kernel.Hyper = l.Critic.Hyper()
-	return func() error { return l.learnFeatures(kernel, data, x, held) }, nil
+	kernel.Hyper = u.Critic.Hyper()
+	return func() (func(*runs.Row), error) { return nil, u.learnFeatures(kernel, data, held) }, nil
+}
+
+// calibrate has no more to measure than the log likelihood: [HeldOut] learns from its predictions (calibrateOn).
+func (HeldOut) calibrate(u *update, posterior gp.Posterior) error {
+	likelihood, err := posterior.LogLikelihood()
+	u.row.LogLikelihood = likelihood.Value
+	return err
 }
 
 // learnFeatures takes steps up the likelihood of all samples but the first held ones, which judge
 // each of them: the first step that does not raise their own likelihood is taken back.
-func (l *Learner) learnFeatures(kernel gp.Kernel, data gp.Data, x Samples, held int) error {
-	kernel.C2 *= float64(x.size()) / float64(x.size()-held) // V belongs to all samples
-	solver := gp.Direct{FisherGram: gp.FisherGram(l.Backend, data.Fisher.RowRange(held, x.size()))}
+func (u *update) learnFeatures(kernel gp.Kernel, data gp.Data, held int) error {
+	n := u.x.Current
+	kernel.C2 *= float64(n) / float64(n-held) // V belongs to all samples
+	solver := gp.Direct{FisherGram: gp.FisherGram(u.Backend, data.Fisher.RowRange(held, n))}
 	best, undo := math.Inf(-1), func() {}
 	for step := range featureSteps + 1 {
 		rises, err := func() (bool, error) {
-			scope := compute.NewScope(l.Backend)
+			scope := compute.NewScope(u.Backend)
 			defer scope.Release()
-			embedding := l.Critic.Embed(scope, x.observations)
+			embedding := u.Critic.Embed(scope, u.x.observations())
 			data.Features = embedding.Features()
-			posterior, err := solver.Fit(scope, kernel, data.RowRange(held, x.size()))
+			posterior, err := solver.Fit(scope, kernel, data.RowRange(held, n))
 			if err != nil {
 				return false, err
 			}
-			predicted, err := l.predict(scope, posterior.(gp.Predictor), data.RowRange(0, held), kernel.Noise)
+			predicted, err := predict(scope, posterior.(gp.Predictor), data.RowRange(0, held), kernel.Noise)
 			likelihood := predicted.logLikelihood()
 			if err != nil || !(likelihood > best) || step == featureSteps {
 				return likelihood > best, err
 			}
 			best = likelihood
 			gradient := scope.New(data.Features.Rows, data.Features.Cols)
-			compute.Fill(l.Backend, gradient, 0)
-			if _, err := posterior.Gradient(gradient.RowRange(held, x.size())); err != nil {
+			compute.Fill(u.Backend, gradient, 0)
+			if _, err := posterior.Gradient(gradient.RowRange(held, n)); err != nil {
 				return false, err
 			}
-			undo, err = l.Critic.TryFeatures(embedding, gradient)
+			undo, err = u.Critic.TryFeatures(embedding, gradient)
 			return true, err
 		}()
 		if err != nil {
@@ -120,7 +124,7 @@ func (l *Learner) learnFeatures(kernel gp.Kernel, data gp.Data, x Samples, held 
 // of standardised targets (n), whose unit has a logarithm. What is compared with a fold's targets knows
 // nothing of these: a Gaussian with the moments of the others, and intervals with the tails of the others. Beside them
 // is the coverage of the process's own normal distributions.
-func (l *Learner) calibrateOn(learned gp.Validation, folds [][2]int, targets []float64, unit float64, row *runs.Row) {
+func calibrateOn(learned gp.Validation, folds [][2]int, targets []float64, unit float64, row *runs.Row) {
 	all := predictions(learned, targets, func(int) bool { return true })
 	row.NormalCoverage50 = critic.Coverage(0.5, all.targets, all.means, all.variances)
 	row.NormalCoverage90 = critic.Coverage(0.9, all.targets, all.means, all.variances)

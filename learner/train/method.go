@@ -31,9 +31,9 @@ type Method struct {
 // Quadrature holds the settings of [estimators.Quadrature]; the rest is learned or comes
 // with the batch.
 type Quadrature struct {
-	C1, C2   float64 // weights of the state and the Fisher kernel
-	Process  Process
-	Converge bool // the process learns from held-out episodes, in place of a step (learnFromHeldOut)
+	C1, C2    float64 // weights of the state and the Fisher kernel
+	Condition Condition
+	Process   Process // how the process learns
 }
 
 // Random are the random streams of one update.
@@ -52,9 +52,7 @@ func NewRandom(seed, batch uint64) Random {
 // matrix. Its blocks live in the scope it was made in.
 type Evaluation struct {
 	estimators.Batch
-	// the targets' standard deviation, where the process's hyperparameters are relative to it
-	scale     float64
-	variance  float64          // of the targets before they were standardised
+	scale     float64          // the unit of the process's standard deviations
 	policy    *gaussian.Policy // on the n samples
 	onAll     *gaussian.Policy // on the m
 	allScores *linop.Scores    // p × m
@@ -63,7 +61,7 @@ type Evaluation struct {
 // Evaluate runs the policy with all its parameters over m observations and actions, of
 // which the first n are the batch, and keeps the factors of its scores U.
 func (m *Method) Evaluate(s *compute.Scope, params []float64, observations, actions compute.Block, n int) *Evaluation {
-	at := &Evaluation{onAll: gaussian.New(s, m.Shape, params, observations)}
+	at := &Evaluation{scale: 1, onAll: gaussian.New(s, m.Shape, params, observations)}
 	at.allScores = at.onAll.Scores(s, actions)
 	at.policy = at.onAll.First(n)
 	at.Scores = at.allScores.First(n)
@@ -101,7 +99,7 @@ func (m *Method) Decompose(s *compute.Scope, at *Evaluation, r Random) error {
 // decomposition. The hyperparameters are the process's; Monte Carlo has none.
 func (m *Method) Estimator(s *compute.Scope, at *Evaluation, kernel gp.Kernel, r Random) (*estimators.Quadrature,
 	error) {
-	solver, integral, err := m.Quadrature.Process(s, at, r)
+	solver, integral, err := m.Quadrature.Condition(s, at, r)
 	if err != nil {
 		return nil, err
 	}
@@ -129,8 +127,8 @@ func Analytic(_ compute.Backend, at *Evaluation, damping float64) estimators.Fis
 	return estimators.NewFisher(at.onAll.Fisher(0), damping)
 }
 
-// Process is how the Gaussian process of a batch is conditioned, and integrated.
-type Process func(s *compute.Scope, at *Evaluation, r Random) (gp.Solver, estimators.Integral, error)
+// Condition is how the Gaussian process of a batch is conditioned, and integrated.
+type Condition func(s *compute.Scope, at *Evaluation, r Random) (gp.Solver, estimators.Integral, error)
 
 // NewMethod returns the method that valid settings describe.
 func NewMethod(s *config.Settings, shape policy.Shape) Method {
@@ -138,23 +136,25 @@ func NewMethod(s *config.Settings, shape policy.Shape) Method {
 		FisherSamples: s.FisherSamples,
 		CG:            linop.CG{MaxIterations: s.CGIterations, Tolerance: s.CGTolerance * s.CGTolerance}}
 	if s.Targets == config.GAE {
-		m.Targets = Advantages{Gamma: s.Gamma, Lambda: s.GAELambda, Bootstrap: s.Bootstrap, Epochs: s.ValueEpochs}
+		m.Targets = Advantages{Gamma: s.Gamma, Lambda: s.GAELambda, Bootstrap: s.Bootstrap}
 	}
 	if s.Fisher == config.Empirical {
 		m.Fisher = Empirical
 	}
 	if s.Estimator != config.MonteCarlo {
-		m.Quadrature = &Quadrature{C1: s.C1, C2: s.C2, Process: process(*s),
-			Converge: s.KernelLearning == config.Converge}
+		m.Quadrature = &Quadrature{C1: s.C1, C2: s.C2, Condition: condition(*s), Process: Likelihood{}}
+		if s.KernelLearning == config.Converge {
+			m.Quadrature.Process = HeldOut{}
+		}
 		m.Rank, m.Correction = s.Rank, correction(*s)
 	}
 	return m
 }
 
-// process returns the closed form, on the interpolation's grid or with inducing points in the state kernel; or the
+// condition returns the closed form, on the interpolation's grid or with inducing points in the state kernel; or the
 // paper's conjugate gradients, with the products of the exact Fisher kernel K_f = U'(G + damping I)^-1 U if it is asked
 // for.
-func process(s config.Settings) Process {
+func condition(s config.Settings) Condition {
 	return func(scope *compute.Scope, at *Evaluation, r Random) (gp.Solver, estimators.Integral, error) {
 		var integral estimators.Integral = estimators.PlainIntegral{}
 		if s.Completion {

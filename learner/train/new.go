@@ -21,15 +21,18 @@ func New(b compute.Backend, s *config.Settings, task sim.Spec) *Learner {
 		Params:    shape.Init(streams.New(s.Seed, streams.Policy), s.InitialStd.Of(task)),
 		Optimizer: optimizer(s, shape.NumParams()),
 	}
-	converges := s.ValueLearning == config.Converge
-	if s.Targets == config.GAE && converges {
-		l.Value = critic.NewValueFunction(shape.Observation, streams.New(s.Seed, streams.Value))
-	}
-	if s.Targets == config.GAE && !converges || l.Quadrature != nil {
+	if l.Quadrature != nil || s.Targets == config.GAE && s.ValueLearning != config.Converge {
 		kind := critic.Kind{Base: baseKernel(s.BaseKernel), Noise: s.Noise, FisherVariance: s.FisherVariance,
 			RawFeatures: s.Features == config.Raw,
-			Converge:    l.Quadrature != nil && l.Quadrature.Converge}
+			Converge:    l.Quadrature != nil && s.KernelLearning == config.Converge}
 		l.Critic = critic.New(shape.Observation, kind, streams.New(s.Seed, streams.Critic))
+	}
+	if l.Critic != nil {
+		l.Values = Head{l.Critic}
+	}
+	if s.Targets == config.GAE && s.ValueLearning == config.Converge {
+		network := critic.NewValueFunction(shape.Observation, streams.New(s.Seed, streams.Value))
+		l.Values = Network{network, s.ValueEpochs}
 	}
 	return l
 }

@@ -9,30 +9,46 @@ import (
 	"github.com/dbqpg/dbqpg/proto"
 )
 
-// Samples are a batch's n steps on the backend, and its episodes' rewards on the
-// host. Behind the n steps there may be more, m in all, for the Fisher matrix alone.
+// Samples are a batch's m steps on the backend. The first n are the gradient's; the rest are for the Fisher matrix
+// alone.
 type Samples struct {
-	observations compute.Block                                 // n × o, normalised
-	actions      compute.Block                                 // n × a
-	fisher       struct{ observations, actions compute.Block } // m × o, m × a
-	trajectories critic.Trajectories
-	final        []float64 // the observations after the episodes' ends, one an episode, normalised
-	terminated   []bool    // whether the task ended the episode, or else its time limit or the segment
-	goesOn       []bool    // whether the segment did, so that the next one continues it
+	Observations compute.Block // m × o, normalised
+	Actions      compute.Block // m × a
+	Current      int           // n
+
+	trajectories critic.Trajectories // the gradient's episodes
+	final        []float64           // the observations after their ends, one an episode, normalised
+	endings      []Ending
+}
+
+// Ending is how an episode of a batch ends.
+type Ending int
+
+// Episodes end in a terminal state, at their time limit, or with a segment, after which the next batch continues them.
+const (
+	Terminated Ending = iota
+	TimeLimit
+	GoesOn
+)
+
+func endingOf(e *proto.Episode) Ending {
+	switch {
+	case e.Terminated:
+		return Terminated
+	case e.GoesOn:
+		return GoesOn
+	}
+	return TimeLimit
 }
 
 // NewSamples normalises the episodes, in order, and uploads them to s. The episodes
 // further are for the Fisher matrix alone.
 func NewSamples(s *compute.Scope, episodes, further []*proto.Episode, n policy.Normalizer) Samples {
 	o, a := episodes[0].ObservationDim(), episodes[0].ActionDim()
-	x := Samples{
-		final:      make([]float64, len(episodes)*o),
-		terminated: make([]bool, len(episodes)),
-		goesOn:     make([]bool, len(episodes)),
-	}
+	x := Samples{Current: steps(episodes), final: make([]float64, len(episodes)*o)}
 	for i, e := range episodes {
 		n.Apply(x.final[i*o:(i+1)*o], e.FinalObservation)
-		x.terminated[i], x.goesOn[i] = e.Terminated, e.GoesOn
+		x.endings = append(x.endings, endingOf(e))
 		x.trajectories.Rewards = append(x.trajectories.Rewards, e.Rewards...)
 		x.trajectories.Lengths = append(x.trajectories.Lengths, e.Steps())
 	}
@@ -46,15 +62,14 @@ func NewSamples(s *compute.Scope, episodes, further []*proto.Episode, n policy.N
 		}
 		at += e.Steps()
 	}
-	x.fisher.observations = s.FromSlice(at, o, observations)
-	x.fisher.actions = s.FromSlice(at, a, actions)
-	x.observations = x.fisher.observations.RowRange(0, steps(episodes))
-	x.actions = x.fisher.actions.RowRange(0, steps(episodes))
+	x.Observations, x.Actions = s.FromSlice(at, o, observations), s.FromSlice(at, a, actions)
 	return x
 }
 
-// size returns n.
-func (x Samples) size() int { return x.observations.Rows }
+// observations and actions return the gradient's n rows.
+func (x Samples) observations() compute.Block { return x.Observations.RowRange(0, x.Current) }
+
+func (x Samples) actions() compute.Block { return x.Actions.RowRange(0, x.Current) }
 
 // steps returns the total number of steps of the episodes.
 func steps(episodes []*proto.Episode) (sum int) {

@@ -4,16 +4,29 @@ import (
 	"fmt"
 
 	"github.com/dbqpg/dbqpg/internal/policy"
-	"github.com/dbqpg/dbqpg/learner/critic"
 	"github.com/dbqpg/dbqpg/learner/runs"
 	"github.com/dbqpg/dbqpg/learner/state"
 )
 
-// Parts of a checkpoint.
-const (
-	criticPart    = "critic"
-	valueFunction = "value_function"
-)
+// network is a learned part of a checkpoint.
+type network interface {
+	Visit(v *state.Visitor) // all of it
+	// Learned visits the part that other runs may start with, which have the same base kernel or not.
+	Learned(v *state.Visitor, sameKernel bool)
+	Sizes() []int // of the layers
+}
+
+// networks returns the learned parts of the checkpoint besides the policy, by name.
+func (l *Learner) networks() map[string]network {
+	all := map[string]network{}
+	if l.Critic != nil {
+		all["critic"] = l.Critic
+	}
+	if values, ok := l.Values.(Network); ok {
+		all["value_function"] = values
+	}
+	return all
+}
 
 // Start sets the state of a new run: an empty normaliser, no iteration completed. The
 // learner must be new.
@@ -37,12 +50,12 @@ func (r *Run) StartFrom(c *runs.Checkpoint, epoch uint64) error {
 	r.moments.Count = p.Moments.Count
 	r.counters.From, r.warm = c.SHA256, true
 	arrays := state.Arrays(c.State.Arrays)
+	sameKernel := r.Critic != nil && c.Settings["base_kernel"] == r.Critic.Base().Name()
 	err = state.Restore(arrays, func(v *state.Visitor) {
-		if r.Critic != nil && len(arrays.Part(criticPart)) > 0 {
-			v.Part(criticPart, r.Critic.Learned(c.Settings["base_kernel"] == r.Critic.Base().Name()))
-		}
-		if r.Value != nil && len(arrays.Part(valueFunction)) > 0 {
-			v.Part(valueFunction, r.Value.Learned)
+		for name, network := range r.networks() {
+			if len(arrays.Part(name)) > 0 {
+				v.Part(name, func(v *state.Visitor) { network.Learned(v, sameKernel) })
+			}
 		}
 	})
 	if err != nil {
@@ -68,11 +81,8 @@ func (r *Run) Counters() runs.Counters { return r.counters }
 // state returns the state from which the run would resume, as far as the counters say.
 func (r *Run) state(at runs.Counters) *runs.State {
 	networks := map[string][]int{"policy": r.Shape.Mean().Sizes}
-	if r.Critic != nil {
-		networks[criticPart] = critic.Value(r.Shape.Observation).Sizes
-	}
-	if r.Value != nil {
-		networks[valueFunction] = r.Value.Sizes()
+	for name, network := range r.networks() {
+		networks[name] = network.Sizes()
 	}
 	return &runs.State{Counters: at, Arrays: state.Save(r.visit), Networks: networks}
 }
@@ -86,11 +96,8 @@ func (r *Run) visit(v *state.Visitor) {
 	v.Constant("action.low", r.Low)
 	v.Constant("action.high", r.High)
 	v.Part("optimizer", r.Optimizer.Visit)
-	if r.Critic != nil {
-		v.Part(criticPart, r.Critic.Visit)
-	}
-	if r.Value != nil {
-		v.Part(valueFunction, r.Value.Visit)
+	for name, network := range r.networks() {
+		v.Part(name, network.Visit)
 	}
 	if r.Segment > 0 {
 		v.Optional(streamsArray, r.streamRows(), r.parseStreams)

@@ -44,7 +44,7 @@ func (r *Run) segmentSteps() int {
 	return full
 }
 
-// gradientSteps returns how many of a batch's steps at least are for the gradient; what follows is for the Fisher
+// gradientSteps returns how many of a batch's steps at least are for the gradient; the rest is for the Fisher
 // matrix alone.
 func (r *Run) gradientSteps(batch *collect.Batch) int {
 	if r.Segment == 0 {
@@ -73,7 +73,7 @@ func (r *Run) streamRows() (all []float64) {
 	return all
 }
 
-// parseStreams returns what sets the streams to those of an array. The collector checks the states.
+// parseStreams returns a function that sets the streams to those of an array. The collector checks the states.
 func (r *Run) parseStreams(all []float64) (set func(), err error) {
 	n, fixed := r.numStreams(), streamCounters+streamRandom+r.Shape.Observation
 	size := len(all) / n

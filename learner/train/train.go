@@ -54,7 +54,7 @@ type Run struct {
 	Segment    int       // steps of a segment; 0: batches of whole episodes
 	TimeLimit  int       // the task's
 	Clip       float64   // bound on normalised observations
-	Low, High  []float64 // bounds of actions, which checkpoints carry for those who play the policy
+	Low, High  []float64 // bounds of actions, which checkpoints have for playing the policy
 
 	Collector   Collector
 	Journal     Journal
@@ -70,7 +70,7 @@ type Run struct {
 	warm      bool             // the state is another run's, and not saved yet
 	resumedAt time.Time        // when this process started or resumed the run
 	elapsed   time.Duration
-	finishing chan finished // nil: no iteration is
+	finishing *finishing // nil: no iteration is
 }
 
 // NewRun returns the run that valid settings describe. The caller must set its collector and journal.
@@ -125,7 +125,7 @@ func (r *Run) initialize(ctx context.Context) (err error) {
 }
 
 // start saves the initial state.
-func (r *Run) start(ctx context.Context) { r.finish(ctx, nil, r.Journal.Start) }
+func (r *Run) start(ctx context.Context) { r.finish(ctx, func() error { return nil }, r.Journal.Start) }
 
 // iterate runs one iteration: it samples a batch, while the iteration before is finished, and learns from it.
 func (r *Run) iterate(ctx context.Context, number uint64) (err error) {
@@ -154,7 +154,7 @@ func (r *Run) learn(ctx context.Context, number uint64, batch *collect.Batch, bu
 	r.streams = batch.Streams
 	r.describe(&row, batch)
 	episodes := prefix(batch.Episodes, r.gradientSteps(batch))
-	rest, err := r.update(ctx, &row, episodes, batch.Episodes[len(episodes):])
+	rest, err := r.step(ctx, &row, episodes, batch.Episodes[len(episodes):])
 	if err != nil {
 		return err
 	}
@@ -189,7 +189,7 @@ func (r *Run) collect(ctx context.Context, number uint64) (_ *collect.Batch, err
 		if order.Streams == nil {
 			order.Streams = collect.NewStreams(r.numStreams(), r.TimeLimit)
 		}
-	case number > 0: // what follows the gradient's samples is for the Fisher matrix
+	case number > 0: // further samples are for the Fisher matrix
 		order.Steps = int(math.Ceil(r.FisherSamples * float64(order.Steps)))
 	}
 	return r.Collector.Collect(ctx, order)
@@ -218,22 +218,22 @@ func (r *Run) Policy(batch uint64) *proto.Policy {
 	}
 }
 
-// update takes the policy step, and returns the rest of the update. The episodes further are for the Fisher matrix
-// alone.
-func (r *Run) update(ctx context.Context, row *runs.Row, episodes, further []*proto.Episode) (rest deferred,
-	err error) {
+// step takes the policy step, and returns the rest of the update. The episodes further are for the Fisher matrix alone.
+func (r *Run) step(ctx context.Context, row *runs.Row, episodes, further []*proto.Episode) (
+	rest func() error, err error,
+) {
 	ctx, end := observe.Span(ctx, "update")
 	defer end(&err)
 	scope := compute.NewScope(r.Backend)
 	x := NewSamples(scope, episodes, further, r.Normalizer())
-	parts, err := r.step(x, scope, NewRandom(r.Seed, batchOf(row.Iteration)), row, r.Observe.Stages(ctx))
-	if err != nil {
+	u := r.update(x, scope, NewRandom(r.Seed, batchOf(row.Iteration)), row, r.Observe.Stages(ctx))
+	if err := u.run(); err != nil {
 		scope.Release()
 		return nil, err
 	}
 	return func() error {
 		defer scope.Release()
-		return parts.wait()
+		return u.finish()
 	}, nil
 }
 
@@ -244,7 +244,7 @@ func (r *Run) normalize(episodes []*proto.Episode) {
 	}
 }
 
-// count adds a batch to what the run has taken from the environment.
+// count adds a batch to the run's numbers of steps and episodes.
 func (r *Run) count(batch *collect.Batch) {
 	r.counters.Steps += uint64(batch.Steps)
 	for _, e := range batch.Episodes {
@@ -254,7 +254,7 @@ func (r *Run) count(batch *collect.Batch) {
 	}
 }
 
-// describe fills in what the batch itself tells.
+// describe fills in the columns of the batch itself.
 func (r *Run) describe(row *runs.Row, batch *collect.Batch) {
 	r.count(batch)
 	row.Steps, row.Episodes = r.counters.Steps, r.counters.Episodes
