@@ -67,40 +67,25 @@ func TestCommands(t *testing.T) {
 		{"submit SWEEP", "error: there is an experiment called swimmer"},
 		{"submit SWEEP --if-new", "swimmer is there already\n"},
 		{"submit nothing.yaml", "error: no such file"},
-<<<<<<< HEAD
-		{"list", "EXPERIMENT  RUNS  QUEUED  RUNNING  PAUSED  DONE  FAILED  CANCELLED  SUBMITTED\nswimmer     2     2       0        0       0     0       0          TIME\n"},
-		{"list swimmer", "RUN                             STATE   ITERATION  STEPS  RETURN  BEST  ETA  LEARNER  EPOCH  UPDATED\n" +
-			"swimmer/Swimmer-v2/npg-mc-s1    queued  0/30       0      -       -     -             0      TIME\n" +
-			"swimmer/Swimmer-v2/npg-uapg-s1  queued  0/30       0      -       -     -             0      TIME\n"},
-=======
 		{"list", "EXPERIMENT  RUNS  QUEUED  RUNNING  PAUSED  DONE  FAILED  CANCELLED  SUBMITTED\n" +
 			"swimmer     2     2       0        0       0     0       0          TIME\n"},
 		{"list swimmer", "" +
 			"RUN                             STATE   ITERATION  STEPS  RETURN  BEST  ETA  LEARNER  EPOCH  UPDATED\n" +
-			"swimmer/Swimmer-v2/npg-mc-s1    queued  -/30       0      -       -     -             0      TIME\n" +
-			"swimmer/Swimmer-v2/npg-uapg-s1  queued  -/30       0      -       -     -             0      TIME\n"},
->>>>>>> 7eb3044 (coordinator: tests in lines of 120 columns)
+			"swimmer/Swimmer-v2/npg-mc-s1    queued  0/30       0      -       -     -             0      TIME\n" +
+			"swimmer/Swimmer-v2/npg-uapg-s1  queued  0/30       0      -       -     -             0      TIME\n"},
 		{"list swimer", `error: did you mean swimmer?`},
 		{"cancel swimmer/Swimmer-v2/npg-mc-s1", "swimmer/Swimmer-v2/npg-mc-s1 is cancelled\n"},
 		{"cancel swimmer/Swimmer-v2/npg-mc-s1", "error: swimmer/Swimmer-v2/npg-mc-s1 is over"},
 		{"cancel swimmer/Swimmer-v2/npg-mc-s2", "error: did you mean swimmer/Swimmer-v2/npg-mc-s1?"},
-<<<<<<< HEAD
-		{"show swimmer/Swimmer-v2/npg-mc-s1", "run         swimmer/Swimmer-v2/npg-mc-s1\nstate       cancelled\ntask        Swimmer-v2\nalgorithm   npg\nestimator   mc\n" +
-			"seed        1\niterations  30\nepoch       0\niteration   0/30\nsteps       0\nupdated     TIME\n"},
-		{"list --state cancelled --sort name --limit 1", "RUN                           STATE      ITERATION  STEPS  RETURN  BEST  ETA  LEARNER  EPOCH  UPDATED\n" +
-			"swimmer/Swimmer-v2/npg-mc-s1  cancelled  0/30       0      -       -     -             0      TIME\n"},
-		{"list swimmer --state runs", "error: --state runs: a run is queued, running, lost, paused, done, failed or cancelled"},
-=======
 		{"show swimmer/Swimmer-v2/npg-mc-s1",
 			"run         swimmer/Swimmer-v2/npg-mc-s1\nstate       cancelled\ntask        Swimmer-v2\n" +
 				"algorithm   npg\nestimator   mc\n" +
-				"seed        1\niterations  30\nepoch       0\niteration   -/30\nsteps       0\nupdated     TIME\n"},
+				"seed        1\niterations  30\nepoch       0\niteration   0/30\nsteps       0\nupdated     TIME\n"},
 		{"list --state cancelled --sort name --limit 1",
 			"RUN                           STATE      ITERATION  STEPS  RETURN  BEST  ETA  LEARNER  EPOCH  UPDATED\n" +
-				"swimmer/Swimmer-v2/npg-mc-s1  cancelled  -/30       0      -       -     -             0      TIME\n"},
+				"swimmer/Swimmer-v2/npg-mc-s1  cancelled  0/30       0      -       -     -             0      TIME\n"},
 		{"list swimmer --state runs",
-			"error: --state runs: a run is queued, running, paused, done, failed or cancelled"},
->>>>>>> 7eb3044 (coordinator: tests in lines of 120 columns)
+			"error: --state runs: a run is queued, running, lost, paused, done, failed or cancelled"},
 		{"list swimmer --sort size", "error: runs are sorted by best, eta, iteration, name, return or updated"},
 		{"list --tag paper", "EXPERIMENT  RUNS  QUEUED  RUNNING  PAUSED  DONE  FAILED  CANCELLED  SUBMITTED\n"},
 		{"pause swimmer", "swimmer: 1 runs are paused\n"},
@@ -112,15 +97,10 @@ func TestCommands(t *testing.T) {
 			"queued      1\nrunning     0\npaused      0\ndone        0\nfailed      0\ncancelled   1\n"},
 		{"extend swimmer many", `error: "many" is not a number of iterations or steps`},
 		{"extend swimmer 2000000 --steps", "swimmer: 2 runs are extended\n"},
-<<<<<<< HEAD
-		{"list swimmer --state cancelled", "RUN                           STATE      ITERATION  STEPS      RETURN  BEST  ETA  LEARNER  EPOCH  UPDATED\n" +
-			"swimmer/Swimmer-v2/npg-mc-s1  cancelled  0          0/2000000  -       -     -             0      TIME\n"},
-=======
 		{"list swimmer --state cancelled", "" +
 			"RUN                           STATE      ITERATION  STEPS      RETURN  BEST  ETA  LEARNER  " +
 			"EPOCH  UPDATED\n" +
-			"swimmer/Swimmer-v2/npg-mc-s1  cancelled  -          0/2000000  -       -     -             0      TIME\n"},
->>>>>>> 7eb3044 (coordinator: tests in lines of 120 columns)
+			"swimmer/Swimmer-v2/npg-mc-s1  cancelled  0          0/2000000  -       -     -             0      TIME\n"},
 		{"prioritize swimmer 5", "swimmer: 2 runs are of priority 5\n"},
 		{"drain gpu7", "error: there is no learner called gpu7"},
 		{"metrics swimmer/Swimmer-v2/npg-mc-s1", "error: is cancelled, and has no iteration yet"},
