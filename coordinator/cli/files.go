@@ -34,7 +34,7 @@ func (s *session) logs(ctx context.Context, args []string) error {
 		return err
 	}
 	if len(logs) == 0 {
-		return fmt.Errorf("%s has no log: no worker has trained it yet, or the coordinator's --checkpoints differ from "+
+		return fmt.Errorf("%s has no log: no worker has trained it yet, or the coordinator's --checkpoints are not "+
 			"the workers'", args[0])
 	}
 	for _, name := range logs {

@@ -136,7 +136,8 @@ func runDetails(r *registry.Run) rows {
 	if settings, err := sweep.Settings(r); err == nil { // else a program with other settings submitted it
 		length = settings.Length
 	}
-	table = append(table, []string{"iteration", of(r.Iteration(), length.Iterations)}, []string{"steps", of(r.Steps, length.Steps)})
+	table = append(table, []string{"iteration", of(r.Iteration(), length.Iterations)},
+		[]string{"steps", of(r.Steps, length.Steps)})
 	if c := r.Checkpoint; c != nil {
 		table = append(table, []string{"checkpoint", c.Location}, []string{"sha256", c.SHA256})
 	}

@@ -129,7 +129,7 @@ func (a *api) checkToken(token string) error {
 // require returns an error if a request's sender has none of the rights.
 func require(r *http.Request, any right) error {
 	if role := senderOf(r).role; rights(role)&any == 0 {
-		return client.Errorf(client.Forbidden, "the role %q may not do that: docs/security.md says what it may do", role)
+		return client.Errorf(client.Forbidden, "the role %q may not do that: see docs/security.md", role)
 	}
 	return nil
 }

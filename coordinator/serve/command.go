@@ -76,7 +76,7 @@ func (c *Config) define(flags *pflag.FlagSet) {
 	flags.StringVar((*string)(&c.Tokens), "tokens", "",
 		"file of tokens, from \"coordinator credentials token\", in place of certificates; requires --credentials")
 	flags.StringVar(&c.logLevel, "log-level", "info", "lowest level to log: debug, info, warn or error")
-	flags.StringVar(&c.logFormat, "log-format", observe.Text, "log format: text (key=value) or json (one object a line)")
+	flags.StringVar(&c.logFormat, "log-format", observe.Text, "log format: text (key=value) or json (objects)")
 	flags.BoolVar(&c.insecure, "insecure-listen", false,
 		"accept other machines without credentials, on a trusted network")
 }

@@ -12,7 +12,7 @@
 //	GET    /v1/seen             lists the learners heard of recently
 //	GET    /v1/nodes            lists the coordinator's nodes
 //	POST   /v1/nodes            adds a node, {"id":"n4","address":"host:port"}
-//	POST   /v1/nodes/lost       removes a node that has lost its directory; answers the last term in which it must not vote
+//	POST   /v1/nodes/lost       removes a node without its directory; answers the term up to which it must not vote
 //	DELETE /v1/nodes/ID         removes a node
 //	GET    /v1/backup           returns the entire state
 //	GET    /healthz, /readyz    report whether the process is alive, and whether it knows a leader

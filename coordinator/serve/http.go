@@ -59,7 +59,8 @@ func (a *api) routes() []route {
 		{"GET /v1/runs/{name...}", "Return a run", look, nil, nil, registry.Run{},
 			func(ctx context.Context, r *http.Request) (any, error) { return a.run(ctx, r.PathValue("name")) }},
 		{"GET /v1/experiments", "List the experiments, with the states of their runs", look, nil, nil,
-			client.Experiments{}, func(ctx context.Context, _ *http.Request) (any, error) { return a.experiments(ctx) }},
+			client.Experiments{},
+			func(ctx context.Context, _ *http.Request) (any, error) { return a.experiments(ctx) }},
 		{"GET /v1/seen", "List the learners heard of recently", look, nil, nil, client.Seen{},
 			func(ctx context.Context, _ *http.Request) (any, error) { return a.seen(ctx) }},
 		{"GET /v1/nodes", "List the coordinator's nodes", look, nil, nil, client.Nodes{},
@@ -67,7 +68,8 @@ func (a *api) routes() []route {
 		{"POST /v1/nodes", "Add a node", administer, nil, client.Joining{}, struct{}{},
 			withBody(func(ctx context.Context, j client.Joining) (any, error) { return struct{}{}, a.join(ctx, j) })},
 		{"POST /v1/nodes/lost", "Remove a node that has lost its directory", administer, nil, client.Joining{},
-			client.Lost{}, withBody(func(ctx context.Context, j client.Joining) (any, error) { return a.lost(ctx, j) })},
+			client.Lost{},
+			withBody(func(ctx context.Context, j client.Joining) (any, error) { return a.lost(ctx, j) })},
 		{"DELETE /v1/nodes/{id}", "Remove a node", administer, nil, nil, struct{}{},
 			func(ctx context.Context, r *http.Request) (any, error) {
 				return struct{}{}, a.leave(ctx, r.PathValue("id"))

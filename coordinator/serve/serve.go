@@ -160,8 +160,8 @@ func (c *Config) end(ctx context.Context, server *http.Server, node *raftnode.No
 		if err := node.Err(); err != nil {
 			return errors.Join(err, shutdown(server))
 		}
-		return errors.Join(fmt.Errorf("node %s was removed from the cluster: to readmit it, start it in an empty directory "+
-			"with --join", c.ID), shutdown(server))
+		return errors.Join(fmt.Errorf("node %s was removed from the cluster: to readmit it, start it in an empty "+
+			"directory with --join", c.ID), shutdown(server))
 	}
 }
 

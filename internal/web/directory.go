@@ -330,8 +330,8 @@ func (r *Run) state(now time.Time) (State, Number) {
 // own are the settings in which runs may differ whatever they are compared by.
 var own = map[string]bool{"seed": true, "run_dir": true, "listen": true, "nats": true, "actors": true, "device": true,
 	"worker_name": true, "credentials": true, "insecure_listen": true, "metrics_listen": true, "http": true,
-	"pprof": true, "log_level": true, "log_format": true, "worker": true, "coordinator": true, "checkpoints": true, "lease_term": true,
-	"keep_checkpoints": true}
+	"pprof": true, "log_level": true, "log_format": true, "worker": true, "coordinator": true, "checkpoints": true,
+	"lease_term": true, "keep_checkpoints": true}
 
 // sameMap reports whether a and b are one map.
 func sameMap(a, b map[string]string) bool {

@@ -36,7 +36,7 @@ func TestLearner(t *testing.T) {
 		p.look(tab.name)
 		p.accessible()
 	}
-	p.to(p.runAddress() + "?tab=settings&with=InvertedPendulum-v5/trpo-uapg-s1_batch%3D500_streams%3D2")
+	p.to(p.runAddress() + "?tab=settings&with=InvertedPendulum-v5/trpo-uapg-s1_batch%3D500")
 	p.says("The two have the same settings")
 	size := evaluate[int](p,
 		`fetch(document.querySelector('base')?.href ??

@@ -41,8 +41,8 @@ func Build() (map[string][]byte, error) {
 			return api.OnResolveResult{}, errors.New("three.ts is not built")
 		})
 	}}
-	rest, err := build(api.BuildOptions{EntryPoints: []string{"app.tsx"}, EntryNames: "[name]", ChunkNames: "[name]-[hash]",
-		Splitting: true, Plugins: []api.Plugin{apart}})
+	rest, err := build(api.BuildOptions{EntryPoints: []string{"app.tsx"}, EntryNames: "[name]",
+		ChunkNames: "[name]-[hash]", Splitting: true, Plugins: []api.Plugin{apart}})
 	maps.Copy(rest, files)
 	return rest, err
 }

@@ -37,8 +37,10 @@ var Libraries = []Package{
 
 // Checkers are the packages that only tests use: the type checker, declarations for it, and the accessibility checks.
 var Checkers = []Package{
-	{"@typescript/native-preview-linux-x64", "7.0.0-dev.20260707.2", "du0dzi6y97Po5vDNdPJTyyijHCpaS22JLRnKZEJXBDaO9gCIymOv/5QQokFRuOlQm0bWl3i9PF4OVdGP6uAOQA=="},
-	{"@types/three", "0.187.0", "v+vKNarUtk4n2QRZ4+CN5ygMM0ARUjXjIQl0R/unMUfmStFeVqGbgqarbrpoGTXRZoulSH16ePrVJVxPJEbMUA=="},
+	{"@typescript/native-preview-linux-x64", "7.0.0-dev.20260707.2",
+		"du0dzi6y97Po5vDNdPJTyyijHCpaS22JLRnKZEJXBDaO9gCIymOv/5QQokFRuOlQm0bWl3i9PF4OVdGP6uAOQA=="},
+	{"@types/three", "0.187.0",
+		"v+vKNarUtk4n2QRZ4+CN5ygMM0ARUjXjIQl0R/unMUfmStFeVqGbgqarbrpoGTXRZoulSH16ePrVJVxPJEbMUA=="},
 	{"axe-core", "4.14.1", "FHfa+lmNjQZfJz1q8wKqIDwC6DExcHt/pkjNQb09a3NPjCKg2rhu5qb2S4r76ASyFNNtuFooJpZe37OgudVGtQ=="},
 }
 
