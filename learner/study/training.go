@@ -41,7 +41,7 @@ type trial struct {
 	assignments []config.Assignment
 	settings    *config.Settings // resolved from assignments
 	arm         string           // "": none
-	data        string           // the path, without its ending, at which the run is published
+	data        string           // the path, without its ending, at which the run is published; "": nowhere
 }
 
 func (m *training) flags(flags *pflag.FlagSet) {
@@ -157,8 +157,11 @@ var (
 		"log_likelihood": 4, "coverage_50": 4, "coverage_90": 4, "seconds_sampling": 4, "seconds_updating": 4}
 )
 
-// publish writes the rows of a completed run, unless they are published.
+// publish writes the rows of a completed run, unless they are published, or have no place.
 func (t *trial) publish() error {
+	if t.data == "" {
+		return nil
+	}
 	if s, err := t.load(); s != nil || err != nil {
 		return err
 	}
