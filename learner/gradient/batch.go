@@ -98,8 +98,8 @@ func (b *Batch) fits() error {
 	widths := len(b.Observations)/n + 4*(b.Shape.Hidden[0]+b.Shape.Hidden[1]+b.Shape.Action) + 500
 	need := 8 * (float64(n+b.Queries())*float64(widths+6*b.Rank) + 8*float64(p)*float64(b.Rank))
 	if need > memoryLimit {
-		return fmt.Errorf("%d samples at rank %d with %d policy parameters need about %.0f GB, more "+
-			"than the %d GB this command takes",
+		return fmt.Errorf("%d samples at rank %d with %d policy parameters need about %.0f GB, more than the %d GB "+
+			"this command takes",
 			n, b.Rank, p, need/(1<<30), memoryLimit>>30)
 	}
 	return nil

@@ -63,14 +63,14 @@ also computed there.`,
 	flags.StringVar((*string)(&options.Solver), "solver", string(config.Direct),
 		"solver for the Gaussian process: direct (closed form), or cg (the paper's conjugate gradients)")
 	flags.StringVar((*string)(&options.Kernel), "fisher-kernel", string(config.TruncatedSVD),
-		"Fisher kernel: svd (from the leading singular vectors of the scores), or exact (by "+
-			"products, requires --solver cg)")
+		"Fisher kernel: svd (from the leading singular vectors of the scores), or exact (by products, requires "+
+			"--solver cg)")
 	flags.StringVar((*string)(&options.Fisher), "fisher", string(config.Analytic),
 		"Fisher matrix in natural gradients, the exact Fisher kernel and the uncertainty: analytic or empirical")
 	flags.StringVar((*string)(&options.Covariance), "covariance", string(config.Projected),
 		"eigenpairs of the uncertainty: projected (closed form), or randomized (the paper's randomised decomposition)")
-	flags.Float64Var(&options.Noise, "noise", 0,
-		"noise variance, such as the paper's 1e-4 (default: that of the batch)")
+	flags.Float64Var(&options.Noise, "noise", 0, "noise variance, such as the paper's 1e-4 (default: that of the "+
+		"batch)")
 	flags.Var(&options.Device, "device", config.DeviceHelp)
 	flags.Uint64Var(&options.Seed, "seed", options.Seed,
 		fmt.Sprintf("random seed; it matters only for batches of more than %d samples, cg and randomized",
@@ -151,8 +151,8 @@ func (o Options) validate() error {
 		return fmt.Errorf("--noise %v: want a positive number", o.Noise)
 	}
 	if o.Kernel == config.Exact && o.Solver != config.ConjugateGradient {
-		return errors.New("--fisher-kernel exact: it is known only through its products and has " +
-			"no closed form; add --solver cg")
+		return errors.New("--fisher-kernel exact: it is known only through its products and has no closed form; add " +
+			"--solver cg")
 	}
 	return nil
 }

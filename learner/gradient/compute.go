@@ -22,11 +22,13 @@ func Compute(b compute.Backend, batch *Batch, options Options) (_ npz.Arrays, er
 	defer compute.Catch(&err)
 	scope := compute.NewScope(b)
 	defer scope.Release()
-	c := &computation{Batch: batch, options: options, scope: scope, b: b, out: npz.Arrays{}, random: train.NewRandom(options.Seed, 0)}
+	c := &computation{Batch: batch, options: options, scope: scope, b: b, out: npz.Arrays{},
+		random: train.NewRandom(options.Seed, 0)}
 	if options.Noise > 0 {
 		c.Kernel.Noise = options.Noise
 	}
-	c.settings.Hyperparameters = config.Hyperparameters{Estimator: config.DBQPG, Rank: batch.Rank, C1: c.Kernel.C1, C2: c.Kernel.C2,
+	c.settings.Hyperparameters = config.Hyperparameters{Estimator: config.DBQPG, Rank: batch.Rank, C1: c.Kernel.C1,
+		C2:      c.Kernel.C2,
 		Damping: batch.Damping, Solver: options.Solver, FisherKernel: options.Kernel, Fisher: options.Fisher}
 	c.judge()
 	for _, step := range []struct {
@@ -78,7 +80,8 @@ func (c *computation) method(completion bool) *train.Method {
 	return &m
 }
 
-// Evaluate runs the batch's policy and feature network, in s: all that the method's estimator needs but the decomposition.
+// Evaluate runs the batch's policy and feature network, in s: all that the method's estimator needs but the
+// decomposition.
 func (b *Batch) Evaluate(s *compute.Scope, m *train.Method) *train.Evaluation {
 	n := b.Samples()
 	observations := s.FromSlice(n, b.Shape.Observation, b.Observations)
@@ -162,7 +165,8 @@ func (c *computation) estimate() error {
 
 // quadrature computes dbqpg, uapg_vanilla, uapg_natural and ubac with a suffix. batch is the batch with the Fisher
 // matrix of the uncertainty.
-func (c *computation) quadrature(suffix string, completion bool, batch *estimators.Batch, decompose estimators.Decomposition) error {
+func (c *computation) quadrature(suffix string, completion bool, batch *estimators.Batch,
+	decompose estimators.Decomposition) error {
 	q, err := c.method(completion).Estimator(c.scope, c.at, c.Kernel, c.random)
 	if err != nil {
 		return err
@@ -239,7 +243,8 @@ func (c *computation) spectra() error {
 		if err != nil {
 			return err
 		}
-		pairs, err := estimators.Randomized(len(c.at.SVD.S), exactDepth, streams.New(c.options.Seed))(c.scope, uncertainty)
+		pairs, err := estimators.Randomized(len(c.at.SVD.S), exactDepth, streams.New(c.options.Seed))(c.scope,
+			uncertainty)
 		if err != nil {
 			return err
 		}

@@ -82,7 +82,8 @@ func (f *figure) panel(p *page, group []*series) chart.Panel {
 		least, most := slices.Min(runs), slices.Max(runs)
 		panel.Title += ", " + plural(most, "seed")
 		if least < most {
-			panel.Title = strings.Replace(panel.Title, ", "+plural(most, "seed"), fmt.Sprintf(", %d to %d seeds", least, most), 1)
+			panel.Title = strings.Replace(panel.Title, ", "+plural(most, "seed"),
+				fmt.Sprintf(", %d to %d seeds", least, most), 1)
 		}
 	}
 	return panel

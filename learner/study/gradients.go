@@ -44,8 +44,10 @@ type gradients struct {
 }
 
 func (m *gradients) flags(flags *pflag.FlagSet) {
-	flags.StringArrayVar(&m.runs, "run", nil, "run directory to measure; may be repeated, one a task (default: train a run on each task)")
-	flags.StringSliceVar(&m.envs, "env", []string{"Swimmer-v2", "Hopper-v2", "HalfCheetah-v2"}, "tasks of the runs to train")
+	flags.StringArrayVar(&m.runs, "run", nil, "run directory to measure; may be repeated, one a task (default: train "+
+		"a run on each task)")
+	flags.StringSliceVar(&m.envs, "env", []string{"Swimmer-v2", "Hopper-v2", "HalfCheetah-v2"},
+		"tasks of the runs to train")
 	flags.StringVar(&m.algorithm, "algorithm", "trpo", "algorithm of the runs to train: vanilla, npg or trpo")
 	flags.UintVar(&m.seed, "seed", 1, "seed of the runs to train")
 	flags.StringArrayVar(&m.set, "set", nil, "setting of the runs to train, such as batch=5000; may be repeated")
@@ -65,7 +67,8 @@ func (m *gradients) prepare(j *job) error {
 	requireDistinct(&c, "at", m.at)
 	requireDistinct(&c, "sizes", m.sizes)
 	c.require(!slices.Contains(m.sizes, 0), "--sizes: a batch has at least 1 sample")
-	c.require(m.repeats >= 2 && m.repeats <= maxRepeats, "--repeats %d: a variance takes at least 2; at most %d are possible",
+	c.require(m.repeats >= 2 && m.repeats <= maxRepeats,
+		"--repeats %d: a variance takes at least 2; at most %d are possible",
 		m.repeats, maxRepeats)
 	c.require(m.samples >= 2, "--reference %d: too few samples", m.samples)
 	for _, flag := range []string{"env", "algorithm", "seed", "set"} {
@@ -84,7 +87,8 @@ func (m *gradients) measure(ctx context.Context, j *job, report func() error) er
 	}
 	for i, s := range subjects {
 		if s.Targets != config.GAE || s.ValueLearning != config.Converge || s.KernelLearning != config.Converge {
-			return fmt.Errorf("%s: the run has no value function of its own, or no learned posterior: measure one of --targets gae "+
+			return fmt.Errorf("%s: the run has no value function of its own, or no learned posterior: measure one of "+
+				"--targets gae "+
 				"--value-learning converge --kernel-learning converge, such as --preset best", s.RunDir)
 		}
 		if slices.ContainsFunc(subjects[:i], func(other *config.Settings) bool { return other.Env == s.Env }) {
@@ -121,11 +125,13 @@ func (m *gradients) subjects(ctx context.Context, j *job) (all []*config.Setting
 	var trials []*trial
 	for _, env := range m.envs {
 		t := &trial{name: env}
-		t.assignments = slices.Concat([]config.Assignment{unevaluated, {Name: "preset", Value: string(config.Best)}}, common,
-			[]config.Assignment{{Name: "env", Value: env}, {Name: "algorithm", Value: m.algorithm}, {Name: "estimator", Value: "dbqpg"},
-				{Name: "seed", Value: fmt.Sprint(m.seed)}, {Name: "iterations", Value: fmt.Sprint(max(1, slices.Max(m.at)))},
-				{Name: "keep_checkpoints", Value: at},
-				{Name: "run_dir", Value: j.path("runs", env, m.algorithm+"-dbqpg", fmt.Sprintf("s%d", m.seed))}})
+		t.assignments = slices.Concat([]config.Assignment{unevaluated, {Name: "preset", Value: string(config.Best)}},
+			common, []config.Assignment{
+				{Name: "env", Value: env}, {Name: "algorithm", Value: m.algorithm}, {Name: "estimator", Value: "dbqpg"},
+				{Name: "seed", Value: fmt.Sprint(m.seed)}, {Name: "keep_checkpoints", Value: at},
+				{Name: "iterations", Value: fmt.Sprint(max(1, slices.Max(m.at)))},
+				{Name: "run_dir", Value: j.path("runs", env, m.algorithm+"-dbqpg", fmt.Sprintf("s%d", m.seed))},
+			})
 		if t.settings, err = config.Resolve(t.assignments...); err != nil {
 			return nil, err
 		}
@@ -151,9 +157,12 @@ func hasCheckpoints(s *config.Settings, at []uint) error {
 	if err != nil {
 		return err
 	}
-	missing := slices.DeleteFunc(slices.Clone(at), func(iteration uint) bool { return slices.Contains(kept, uint64(iteration)) })
+	missing := slices.DeleteFunc(slices.Clone(at), func(iteration uint) bool {
+		return slices.Contains(kept, uint64(iteration))
+	})
 	if len(missing) > 0 {
-		return fmt.Errorf("%s has checkpoints of the iterations %v, but none of %v: train a run with --keep-checkpoints, "+
+		return fmt.Errorf("%s has checkpoints of the iterations %v, but none of %v: train a run with "+
+			"--keep-checkpoints, "+
 			"or choose others by --at", s.RunDir, kept, missing)
 	}
 	return nil
@@ -168,9 +177,10 @@ type restored struct {
 	nominal   gp.Hyper // the hyperparameters with which --preset paper begins
 }
 
-// restore calls body with the run at a checkpoint. The streams of its batches depend on the seed, so that none shares an
-// episode with training.
-func restore(ctx context.Context, s *config.Settings, iteration, seed uint64, body func(context.Context, restored) error) (err error) {
+// restore calls body with the run at a checkpoint. The streams of its batches depend on the seed, so that none shares
+// an episode with training.
+func restore(ctx context.Context, s *config.Settings, iteration, seed uint64,
+	body func(context.Context, restored) error) (err error) {
 	defer compute.Catch(&err)
 	task, err := sim.Lookup(s.Env)
 	if err != nil {
@@ -271,7 +281,8 @@ const (
 func (m *gradients) policy(ctx context.Context, j *job, s *config.Settings, iteration uint64) error {
 	seed := streams.New(m.samplingSeed, streams.Study, s.Seed, iteration).Uint64()
 	return restore(ctx, s, iteration, seed, func(ctx context.Context, r restored) error {
-		j.log.Info("measuring gradients", "run", s.Env, "iteration", iteration, "reference", m.samples, "sizes", m.sizes, "repeats", m.repeats)
+		j.log.Info("measuring gradients", "run", s.Env, "iteration", iteration, "reference", m.samples, "sizes",
+			m.sizes, "repeats", m.repeats)
 		scope := compute.NewScope(r.run.Backend)
 		defer scope.Release()
 		p := &probe{
@@ -331,8 +342,9 @@ type reference struct {
 	naturalHalves float64 // the cosine between the natural gradients of its halves, in the Fisher matrix's geometry
 }
 
-// targets returns the targets of a name. All go on after a time limit if training's do. Returns, and these less the value
-// function's predictions, have the same expectation of the gradient; advantages have the bias of the value function.
+// targets returns the targets of a name. All go on after a time limit if training's do. Returns, and these less the
+// value function's predictions, have the same expectation of the gradient; advantages have the bias of the value
+// function.
 func (p *probe) targets(name string) train.Targets {
 	s := p.subject
 	switch name {
@@ -345,8 +357,8 @@ func (p *probe) targets(name string) train.Targets {
 }
 
 // reference computes the reference gradient in chunks: the mean of their Monte Carlo gradients, weighted by their
-// samples. The baseline subtracted from a chunk's targets is the mean of those fitted to the preceding chunks, so that no
-// sample influences its own baseline. Chunk 0 provides the first baseline and is not counted.
+// samples. The baseline subtracted from a chunk's targets is the mean of those fitted to the preceding chunks, so that
+// no sample influences its own baseline. Chunk 0 provides the first baseline and is not counted.
 func (p *probe) reference(ctx context.Context) (*reference, error) {
 	chunk := min(maxChunk, (p.samples+chunksAtLeast-1)/chunksAtLeast)
 	settings := p.settings.with("samples", chunk).with("baseline", baselineName)
@@ -367,7 +379,8 @@ func (p *probe) reference(ctx context.Context) (*reference, error) {
 				returns = append(returns, e.Return())
 			}
 			g, err := p.run.MonteCarloGradient(batch.Episodes, p.targets(lessValues), baseline)
-			return measured{"gradient": g.Gradient, "baseline": g.Baseline, "returns": returns, "steps": {float64(batch.Steps)}}, err
+			return measured{"gradient": g.Gradient, "baseline": g.Baseline, "returns": returns,
+				"steps": {float64(batch.Steps)}}, err
 		})
 		if err != nil {
 			return nil, err
@@ -500,31 +513,35 @@ func (p *probe) hyper(posterior string) *gp.Hyper {
 	return nil
 }
 
-// uncertainty returns a table of the variance that the posterior of another batch predicts for DBQPG's gradient along the
-// eigenvectors of its covariance, with and without the Fisher matrix's damping, beside the variance of the repeats'.
+// uncertainty returns a table of the variance that the posterior of another batch predicts for DBQPG's gradient along
+// the eigenvectors of its covariance, with and without the Fisher matrix's damping, beside the variance of the
+// repeats'.
 func (p *probe) uncertainty(ctx context.Context, batches []batch) ([][]string, error) {
 	rows := [][]string{{"size", "targets", "posterior", "predicted", "undamped", "measured"}}
-	bayesian := slices.DeleteFunc(estimations(), func(c estimation) bool { return c.estimator != "dbqpg" || c.targets == advantages })
+	bayesian := slices.DeleteFunc(estimations(), func(c estimation) bool {
+		return c.estimator != "dbqpg" || c.targets == advantages
+	})
 	for _, size := range p.sizes {
-		arrays, err := measureOnce(p.path("size-%d-uncertainty", size), p.settings.with("samples", size), func() (measured, error) {
-			s := compute.NewScope(p.run.Backend)
-			defer s.Release()
-			sampled, _, err := p.sample(ctx, s, size, firstUncertain+uint64(size))
-			if err != nil {
-				return nil, err
-			}
-			arrays := measured{}
-			for _, c := range bayesian {
-				all, err := sampled.Uncertainty(p.targets(c.targets), p.hyper(c.posterior))
+		arrays, err := measureOnce(p.path("size-%d-uncertainty", size), p.settings.with("samples", size),
+			func() (measured, error) {
+				s := compute.NewScope(p.run.Backend)
+				defer s.Release()
+				sampled, _, err := p.sample(ctx, s, size, firstUncertain+uint64(size))
 				if err != nil {
 					return nil, err
 				}
-				for _, u := range all {
-					arrays[c.String()] = append(append(arrays[c.String()], u.Variance, u.Undamped), u.Direction...)
+				arrays := measured{}
+				for _, c := range bayesian {
+					all, err := sampled.Uncertainty(p.targets(c.targets), p.hyper(c.posterior))
+					if err != nil {
+						return nil, err
+					}
+					for _, u := range all {
+						arrays[c.String()] = append(append(arrays[c.String()], u.Variance, u.Undamped), u.Direction...)
+					}
 				}
-			}
-			return arrays, nil
-		})
+				return arrays, nil
+			})
 		if err != nil {
 			return nil, fmt.Errorf("%d samples, the uncertainty: %w", size, err)
 		}
@@ -540,7 +557,8 @@ func (p *probe) uncertainty(ctx context.Context, batches []batch) ([][]string, e
 				for i, g := range gradients {
 					along[i] = floats.Dot(g, u[2:])
 				}
-				rows = append(rows, []string{fmt.Sprint(size), c.targets, c.posterior, rounded(u[0], 5), rounded(u[1], 5),
+				rows = append(rows, []string{fmt.Sprint(size), c.targets, c.posterior, rounded(u[0], 5),
+					rounded(u[1], 5),
 					rounded(math.Pow(stats.StdDev(along), 2), 5)})
 			}
 		}
@@ -554,7 +572,8 @@ func (p *probe) uncertainty(ctx context.Context, batches []batch) ([][]string, e
 //
 // the share of the best first-order gain at equal divergence, with the reference's gradient g* and the metric's Fisher
 // matrix G: of the natural gradient, and of the plain one.
-var gradientColumns = []string{"size", "samples", "targets", "estimator", "posterior", "cosine", "norm", "along", "gain", "plain_gain"}
+var gradientColumns = []string{"size", "samples", "targets", "estimator", "posterior", "cosine", "norm", "along",
+	"gain", "plain_gain"}
 
 // publish writes what the page needs of a policy.
 func (p *probe) publish(j *job, r *reference, batches []batch, uncertainty [][]string) error {
@@ -586,20 +605,28 @@ func (p *probe) publish(j *job, r *reference, batches []batch, uncertainty [][]s
 		return err
 	}
 	made.Measured = thisProgram()
-	made.Facts = map[string]any{"iteration": p.state.Iteration, "steps": p.state.Steps, "return": r.returns, "reference": r.samples,
-		"halves": cosine(r.halves[0], r.halves[1]), "natural_halves": r.naturalHalves, "sampling_seed": p.samplingSeed}
-	if err := writeRecorded(j.path("data", p.subject.Env, fmt.Sprintf("uncertainty-%d", p.state.Iteration)), made, uncertainty); err != nil {
+	made.Facts = map[string]any{
+		"iteration": p.state.Iteration, "steps": p.state.Steps, "return": r.returns, "reference": r.samples,
+		"halves": cosine(r.halves[0], r.halves[1]), "natural_halves": r.naturalHalves,
+		"sampling_seed": p.samplingSeed,
+	}
+	if err := writeRecorded(j.path("data", p.subject.Env, fmt.Sprintf("uncertainty-%d", p.state.Iteration)), made,
+		uncertainty); err != nil {
 		return err
 	}
 	return writeRecorded(j.path("data", p.subject.Env, fmt.Sprintf("iteration-%d", p.state.Iteration)), made, rows)
 }
 
 // contenderColors are the colours of the contenders in figures.
-var contenderColors = map[string]int{"returns mc": chart.Gray, "returns dbqpg learned": 0, "less V mc": 6, "less V dbqpg nominal": 3,
-	"less V dbqpg learned": 2, "less V uapg learned": 1, "advantages mc": 4, "advantages dbqpg learned": 5, "advantages uapg learned": 7}
+var contenderColors = map[string]int{
+	"returns mc": chart.Gray, "returns dbqpg learned": 0,
+	"less V mc": 6, "less V dbqpg nominal": 3, "less V dbqpg learned": 2, "less V uapg learned": 1,
+	"advantages mc": 4, "advantages dbqpg learned": 5, "advantages uapg learned": 7,
+}
 
 func (m *gradients) read(j *job) (all []*series, _ []string, err error) {
-	if all, err = j.readData("data/*/iteration-*.csv", []string{"size", "targets", "estimator", "posterior"}); err != nil {
+	labels := []string{"size", "targets", "estimator", "posterior"}
+	if all, err = j.readData("data/*/iteration-*.csv", labels); err != nil {
 		return nil, nil, err
 	}
 	if len(all) == 0 {
@@ -614,7 +641,8 @@ func (m *gradients) read(j *job) (all []*series, _ []string, err error) {
 		case !slices.Contains(estimations(), c):
 			return nil, nil, fmt.Errorf("%s: no contender is %q", s.labels["path"], c)
 		case n < 2 || n != first.rows():
-			return nil, nil, fmt.Errorf("%s: %s has %s of size %s", s.labels["path"], c, plural(n, "batch"), s.labels["size"])
+			return nil, nil, fmt.Errorf("%s: %s has %s of size %s", s.labels["path"], c, plural(n, "batch"),
+				s.labels["size"])
 		}
 		s.labels["contender"], s.labels["name"] = c.String(), c.String()
 		s.labels["task"] = filepath.Base(filepath.Dir(s.labels["path"]))
@@ -631,7 +659,8 @@ func (m *gradients) read(j *job) (all []*series, _ []string, err error) {
 		s.record.Facts["truth"] = math.Sqrt(2 * max(0, halves) / (1 + max(0, halves)))
 	}
 	slices.SortStableFunc(all, func(a, b *series) int { // the iterations by number
-		return cmp.Or(cmp.Compare(a.labels["task"], b.labels["task"]), cmp.Compare(a.numbered("iteration"), b.numbered("iteration")))
+		return cmp.Or(cmp.Compare(a.labels["task"], b.labels["task"]),
+			cmp.Compare(a.numbered("iteration"), b.numbered("iteration")))
 	})
 	return all, nil, nil
 }

@@ -41,7 +41,8 @@ func (m *integrals) flags(flags *pflag.FlagSet) {
 	flags.UintVar(&m.at, "at", 100, "iteration of the run's checkpoint")
 	flags.Float64SliceVar(&m.noises, "noises", []float64{1, 0.3, 0.1, 1e-2, 1e-3, 1e-4}, "noise variances")
 	flags.UintSliceVar(&m.ranks, "ranks", []uint{10, 30, 100, 300}, fmt.Sprintf(
-		"ranks of the truncated kernel, in addition to the full rank for batches of up to %d samples", linop.ExactSamples))
+		"ranks of the truncated kernel, in addition to the full rank for batches of up to %d samples",
+		linop.ExactSamples))
 }
 
 func (m *integrals) prepare(*job) error {
@@ -133,7 +134,8 @@ func (m *integrals) compare(name string, s *compute.Scope, at *train.Evaluation,
 			k := kernel
 			k.C1, k.Noise = state, noise
 			add := func(integral, rank string, cosine float64) {
-				m.rows = append(m.rows, []string{name, rounded(state, -1), rounded(noise, -1), integral, rank, rounded(cosine, -1)})
+				m.rows = append(m.rows, []string{name, rounded(state, -1), rounded(noise, -1), integral, rank,
+					rounded(cosine, -1)})
 			}
 			if err := m.integrate(s, at, k, monteCarlo, add); err != nil {
 				return fmt.Errorf("%s, noise %g: %w", name, noise, err)
@@ -158,12 +160,14 @@ func (m *integrals) integrate(s *compute.Scope, at *train.Evaluation, k gp.Kerne
 	if err := decompose(scope, at, int(ranks[0]), random, &batch); err != nil {
 		return err
 	}
-	exact, err := gp.ExactFisher{Seed: random.Probe.Uint64()}.Kernel(scope, at.Scores, at.Fisher.Matrix, at.Fisher.Damping)
+	exact, err := gp.ExactFisher{Seed: random.Probe.Uint64()}.Kernel(scope, at.Scores, at.Fisher.Matrix,
+		at.Fisher.Damping)
 	if err != nil {
 		return err
 	}
 	iterative := gp.Iterative{FisherKernel: exact, Seed: random.Probe.Uint64()}
-	gradients, err := gradientsBy(scope, &batch, k, iterative, estimators.DampedIntegral{Kernel: exact}, estimators.PlainIntegral{})
+	gradients, err := gradientsBy(scope, &batch, k, iterative, estimators.DampedIntegral{Kernel: exact},
+		estimators.PlainIntegral{})
 	if err != nil {
 		return err
 	}
@@ -176,7 +180,8 @@ func (m *integrals) integrate(s *compute.Scope, at *train.Evaluation, k gp.Kerne
 		if err := decompose(scope, at, int(rank), random, &batch); err != nil {
 			return err
 		}
-		gradients, err := gradientsBy(scope, &batch, k, gp.Direct{}, estimators.PlainIntegral{}, estimators.CompletedIntegral{})
+		gradients, err := gradientsBy(scope, &batch, k, gp.Direct{}, estimators.PlainIntegral{},
+			estimators.CompletedIntegral{})
 		if err != nil {
 			return err
 		}
@@ -197,7 +202,8 @@ func decompose(s *compute.Scope, at *train.Evaluation, rank int, random train.Ra
 }
 
 // gradientsBy returns the gradient by each integral of one posterior.
-func gradientsBy(s *compute.Scope, batch *estimators.Batch, k gp.Kernel, solver gp.Solver, integrals ...estimators.Integral) (
+func gradientsBy(s *compute.Scope, batch *estimators.Batch, k gp.Kernel, solver gp.Solver,
+	integrals ...estimators.Integral) (
 	gradients [][]float64, err error) {
 	q := estimators.Quadrature{Kernel: k, Solver: solver}
 	posterior, err := q.Condition(s, batch)

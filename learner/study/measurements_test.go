@@ -14,20 +14,23 @@ import (
 	"github.com/dbqpg/dbqpg/learner/runs"
 )
 
-// writeEvaluations writes the table of a run whose return rises by a constant with each of 50 evaluations, beginning at 0, up to
-// a million steps, and takes a second of processor time for each thousand steps and half as many again by the clock.
+// writeEvaluations writes the table of a run whose return rises by a constant with each of 50 evaluations, beginning at
+// 0, up to a million steps, and takes a second of processor time for each thousand steps and half as many again by the
+// clock.
 func writeEvaluations(t *testing.T, out, directory, algorithm string, seed int, rise float64) {
 	t.Helper()
 	var table strings.Builder
 	table.WriteString("task,algorithm,seed,steps,seconds,cpu_seconds,episodes,return,sampled_return\n")
 	for k := range 51 {
 		steps := 20000 * k
-		fmt.Fprintf(&table, "Hopper-v5,%s,%d,%d,%g,%g,5,%g,%g\n", algorithm, seed, steps, float64(steps)*1.5e-3, float64(steps)*1e-3, rise*float64(k), rise*float64(k)/2)
+		fmt.Fprintf(&table, "Hopper-v5,%s,%d,%d,%g,%g,5,%g,%g\n", algorithm, seed, steps, float64(steps)*1.5e-3,
+			float64(steps)*1e-3, rise*float64(k), rise*float64(k)/2)
 	}
 	write(t, filepath.Join(out, directory, "Hopper-v5", fmt.Sprintf("%s-s%d.csv", algorithm, seed)), table.String())
 }
 
-// The page has what can be computed by hand of made-up runs, those that failed too, and does not change when it is rebuilt.
+// The page has what can be computed by hand of made-up runs, those that failed too, and does not change when it is
+// rebuilt.
 func TestBest(t *testing.T) {
 	t.Parallel()
 	out := filepath.Join(t.TempDir(), "best")
@@ -41,21 +44,27 @@ func TestBest(t *testing.T) {
 	writeEvaluations(t, out, "data", "trpo-mc-best", 605, -1)
 	writeEvaluations(t, out, "data", "trpo-mc-best_gamma=0.9", 601, 70)
 	write(t, filepath.Join(out, "baselines", "Hopper-v5", "trpo-s601.yaml"),
-		"versions: {torch: 1.2.3, gymnasium: 4.5.6}\nprocessor: a processor\nsettings: {gamma: 0.9, policy_kwargs: {net_arch: [64, 64]}}\n")
-	write(t, filepath.Join(out, "baselines", "Hopper-v5", "short.csv"), "task,algorithm,seed,steps,seconds,cpu_seconds,return\nHopper-v5,trpo,9,0,0,0,1\n")
+		"versions: {torch: 1.2.3, gymnasium: 4.5.6}\nprocessor: a processor\nsettings: {gamma: 0.9, policy_kwargs: "+
+			"{net_arch: [64, 64]}}\n")
+	write(t, filepath.Join(out, "baselines", "Hopper-v5", "short.csv"),
+		"task,algorithm,seed,steps,seconds,cpu_seconds,return\nHopper-v5,trpo,9,0,0,0,1\n")
 	mustStudy(t, "best", "--out", out)
 
 	// The last tenth are evaluations 46 to 50: 48 on average. UAPG's differences are 0, 48, 96, 144 and 64 x 48 + 48.
 	page := read(t, out, pageName)
 	contains(t, page,
 		"| Hopper-v5 | UAPG | 5 | 2976 [", "| 2880 (601), 2928 (602), 2976 (603), 3024 (604), 3072 (605) |",
-		"| Hopper-v5 | MC | 5 | 2880 [", "-48 (605) |", "| Hopper-v5 | trpo-mc-best_gamma=0.9 | 1 | 3360 | 3360 (601) |",
+		"| Hopper-v5 | MC | 5 | 2880 [", "-48 (605) |", "| Hopper-v5 | trpo-mc-best_gamma=0.9 | 1 | 3360 | 3360 "+
+			"(601) |",
 		"| Hopper-v5 | UAPG − MC | +96 [", "| Hopper-v5 | UAPG − TRPO (sb3-contrib) | -864 [",
-		"| Hopper-v5 | UAPG | 980 s (3 of 5) | 980k (3 of 5) | 1000 s | 1500 s |", // 62 x 49 > 3000, not 60 x 50 in a row
-		"| Hopper-v5 | MC | not by most (0 of 5) |", "| Hopper-v5 | TRPO (sb3-contrib) | 760 s (5 of 5) | 760k (5 of 5) |",
+		// 62 x 49 > 3000, not 60 x 50 in a row
+		"| Hopper-v5 | UAPG | 980 s (3 of 5) | 980k (3 of 5) | 1000 s | 1500 s |",
+		"| Hopper-v5 | MC | not by most (0 of 5) |", "| Hopper-v5 | TRPO (sb3-contrib) | 760 s (5 of 5) | 760k (5 of "+
+			"5) |",
 		"gymnasium 4.5.6, torch 1.2.3", "a processor", "go run ./learner/study best --out")
 	finals := rows(t, out, "finals.csv")
-	if len(finals) != 16 || strings.Join(finals[15], ",") != "Hopper-v5,trpo-uapg-best,605,1000000,3072,1536,1500,1000,940000,940" {
+	const want = "Hopper-v5,trpo-uapg-best,605,1000000,3072,1536,1500,1000,940000,940"
+	if len(finals) != 16 || strings.Join(finals[15], ",") != want {
 		t.Errorf("finals.csv has %d rows, the last is %v", len(finals), finals[len(finals)-1])
 	}
 	for _, name := range []string{"best", "time"} {
@@ -78,9 +87,11 @@ func TestBest(t *testing.T) {
 func TestBestPublishes(t *testing.T) {
 	t.Parallel()
 	directory, out := filepath.Join(t.TempDir(), "run"), filepath.Join(t.TempDir(), "best")
-	mustStudy(t, "train", "--env=Hopper-v5", "--preset=paper", "--algorithm=trpo", "--estimator=mc", "--seed=3", "--iterations=3", "--batch=300",
+	mustStudy(t, "train", "--env=Hopper-v5", "--preset=paper", "--algorithm=trpo", "--estimator=mc", "--seed=3",
+		"--iterations=3", "--batch=300",
 		"--evaluate-every=2", "--run-dir="+directory)
-	if err := study(t, "best", "--out", out, directory); err == nil || !strings.Contains(err.Error(), "there are no evaluations of a million steps") {
+	if err := study(t, "best", "--out", out, directory); err == nil ||
+		!strings.Contains(err.Error(), "there are no evaluations of a million steps") {
 		t.Errorf("of a short run: %v", err)
 	}
 	got := rows(t, out, "data", "Hopper-v5", "trpo-mc-paper_batch=300-s3.csv")
@@ -103,14 +114,17 @@ func TestBestPublishes(t *testing.T) {
 		if done > 0 && processor <= 0 {
 			t.Errorf("%d iterations took %g s of the processor", done, processor)
 		}
-		want := []string{"Hopper-v5", "trpo-mc-paper_batch=300", "3", fmt.Sprint(evaluations[i].Steps), rounded(seconds, 4), rounded(processor, 4),
+		want := []string{"Hopper-v5", "trpo-mc-paper_batch=300", "3", fmt.Sprint(evaluations[i].Steps),
+			rounded(seconds, 4), rounded(processor, 4),
 			rounded(evaluations[i].MeanReturn, 6), rounded(evaluations[i].SampledReturn, 6)}
 		if strings.Join(got[i], ",") != strings.Join(want, ",") {
 			t.Errorf("row %d: %q, want %q", i, got[i], want)
 		}
 	}
-	write(t, filepath.Join(directory, "config.yaml"), strings.Replace(read(t, directory, "config.yaml"), "iterations: 3", "iterations: 4", 1))
-	if err := study(t, "best", "--out", out, directory); err == nil || !strings.Contains(err.Error(), "is not complete") {
+	write(t, filepath.Join(directory, "config.yaml"), strings.Replace(read(t, directory, "config.yaml"),
+		"iterations: 3", "iterations: 4", 1))
+	if err := study(t, "best", "--out", out, directory); err == nil ||
+		!strings.Contains(err.Error(), "is not complete") {
 		t.Errorf("an incomplete run: %v", err)
 	}
 }
@@ -139,12 +153,14 @@ func TestBestErrors(t *testing.T) {
 	for _, name := range []string{"a", "b"} {
 		write(t, filepath.Join(out, "baselines", "Hopper-v5", name+".csv"), header+"Hopper-v5,trpo,1,5,0,0,1\n")
 	}
-	if err := study(t, "best", "--out", out); err == nil || !strings.Contains(err.Error(), "b.csv: trpo, Hopper-v5, 1 has a table of its own already") {
+	if err := study(t, "best", "--out", out); err == nil ||
+		!strings.Contains(err.Error(), "b.csv: trpo, Hopper-v5, 1 has a table of its own already") {
 		t.Errorf("two tables of a run: %v", err)
 	}
 }
 
-// The page has what can be computed by hand of a made-up run, does not change when it is rebuilt, and is not made of too little.
+// The page has what can be computed by hand of a made-up run, does not change when it is rebuilt, and is not made of
+// too little.
 func TestCalibration(t *testing.T) {
 	t.Parallel()
 	out := t.TempDir()
@@ -163,7 +179,8 @@ func TestCalibration(t *testing.T) {
 	write(t, path, strings.Join(rows, "\n")+"\n")
 	mustStudy(t, "calibration", "--out", out)
 	page := read(t, out, pageName)
-	contains(t, page, "| Hopper-v5 | trpo-uapg-best-s1 | 48 % (40 to 56) | 85 % (80 to 90) | not recorded | not recorded | 0.75 (0.5 to 1) |")
+	contains(t, page, "| Hopper-v5 | trpo-uapg-best-s1 | 48 % (40 to 56) | 85 % (80 to 90) | not recorded | not "+
+		"recorded | 0.75 (0.5 to 1) |")
 	pictures(t, filepath.Join(out, "calibration"))
 	mustStudy(t, "calibration", "--out", out)
 	if read(t, out, pageName) != page {
@@ -184,9 +201,11 @@ func TestCalibration(t *testing.T) {
 	mustStudy(t, "calibration", "--out", out)
 	contains(t, read(t, out, pageName), "| 60 % (60 to 60) | 90 % (90 to 90) | 0.747 (0.5 to 1) |")
 
-	// A value function leaves 1 of 10 in all batches of the first four fifths and in half of the last one's; in the others, with next to
-	// nothing to explain, 0.9 of 1. Another seed leaves 5 of 10 in all of its batches: 118.8 of 1092 and 600 of 1200.
-	lasting, other := []string{rows[0] + ",target_std,explained_variance"}, []string{rows[0] + ",target_std,explained_variance"}
+	// A value function leaves 1 of 10 in all batches of the first four fifths and in half of the last one's; in the
+	// others, with next to nothing to explain, 0.9 of 1. Another seed leaves 5 of 10 in all of its batches: 118.8 of
+	// 1092 and 600 of 1200.
+	lasting, other := []string{rows[0] + ",target_std,explained_variance"},
+		[]string{rows[0] + ",target_std,explained_variance"}
 	for i, row := range rows[1:] {
 		other = append(other, row+",2.236068,0.5")
 		if i >= 96 && i%2 == 0 {
@@ -203,21 +222,24 @@ func TestCalibration(t *testing.T) {
 	mustStudy(t, "calibration", "--out", out)
 	contains(t, read(t, out, pageName), "| Hopper-v5 | trpo-uapg-best | 0.686 |")
 	write(t, path, strings.Join(rows[:20], "\n")+"\n")
-	if err := study(t, "calibration", "--out", out); err == nil || !strings.Contains(err.Error(), "begins with iteration 20") {
+	if err := study(t, "calibration", "--out", out); err == nil ||
+		!strings.Contains(err.Error(), "begins with iteration 20") {
 		t.Errorf("a run of 19 iterations: %v", err)
 	}
 }
 
-// The page's numbers on a golden batch at the paper's noise: the plain integral of a truncated kernel is far from the exact
-// gradient, the completed one close.
+// The page's numbers on a golden batch at the paper's noise: the plain integral of a truncated kernel is far from the
+// exact gradient, the completed one close.
 func TestIntegrals(t *testing.T) {
 	t.Parallel()
 	out := filepath.Join(t.TempDir(), "integrals")
-	mustStudy(t, "integrals", "--out", out, "--batch", "../../estimators/testdata/swimmer_returns.npz", "--noises", "1e-4", "--ranks", "10")
+	mustStudy(t, "integrals", "--out", out, "--batch", "../../estimators/testdata/swimmer_returns.npz", "--noises",
+		"1e-4", "--ranks", "10")
 	for _, c := range []struct {
 		state, integral string
 		low, high       float64
-	}{{"1", "plain", -1, 0.5}, {"1", "completed", 0.99, 1}, {"0", "plain", -1, 0.5}, {"0", "completed", 0.999, 1 + 1e-12}} {
+	}{{"1", "plain", -1, 0.5}, {"1", "completed", 0.99, 1}, {"0", "plain", -1, 0.5},
+		{"0", "completed", 0.999, 1 + 1e-12}} {
 		found := false
 		for _, row := range rows(t, out, "cosines.csv") {
 			if row[1] == c.state && row[3] == c.integral && row[4] == "10" {
@@ -256,8 +278,8 @@ func qualityArguments(out, at string, more ...string) []string {
 // ownRun lets gradient-quality train its own run.
 var ownRun = []string{"--env", "Hopper-v2", "--set", "batch=300", "--set", "rank=8"}
 
-// The study trains a run, measures it, and measures nothing again; given the run by its directory it finds the same. The
-// page follows from what is published.
+// The study trains a run, measures it, and measures nothing again; given the run by its directory it finds the same.
+// The page follows from what is published.
 func TestQuality(t *testing.T) {
 	t.Parallel()
 	out := filepath.Join(t.TempDir(), "out")
@@ -297,8 +319,8 @@ func TestQuality(t *testing.T) {
 			t.Errorf("three repeats have an interval: %v", cell)
 		}
 	}
-	// No step gains more than the reference's natural one but by the metric's noise; the plain one of the same gradient gains another
-	// share, and that of training's targets is not that of lambda = 1.
+	// No step gains more than the reference's natural one but by the metric's noise; the plain one of the same gradient
+	// gains another share, and that of training's targets is not that of lambda = 1.
 	gains := map[string]bool{}
 	for _, row := range rows(t, out, "efficiency.csv") {
 		natural, plain := number(row[7]), number(row[10])
@@ -314,7 +336,8 @@ func TestQuality(t *testing.T) {
 		pictures(t, filepath.Join(out, name))
 	}
 	page := read(t, out, pageName)
-	contains(t, page, "# Quality of the gradients", "at the start of training DBQPG", "once kernels are learned", "is considerably lower",
+	contains(t, page, "# Quality of the gradients", "at the start of training DBQPG", "once kernels are learned",
+		"is considerably lower",
 		"fewer than five: cannot tell |", "--reference 1000", "| Hopper-v2 | 2 |", "Measured by")
 
 	before := changed(t, out)
@@ -333,14 +356,16 @@ func TestQuality(t *testing.T) {
 		t.Error("a chunk of the reference came out otherwise the second time")
 	}
 
-	run, elsewhere := filepath.Join(out, "runs", "Hopper-v2", "trpo-dbqpg", "s1"), filepath.Join(t.TempDir(), "elsewhere")
+	run, elsewhere := filepath.Join(out, "runs", "Hopper-v2", "trpo-dbqpg", "s1"),
+		filepath.Join(t.TempDir(), "elsewhere")
 	mustStudy(t, qualityArguments(elsewhere, "0,2", "--run", run)...)
 	if got, want := read(t, elsewhere, "quality.csv"), read(t, out, "quality.csv"); got != want {
 		t.Errorf("by its directory the run has\n%s\nnot\n%s", got, want)
 	}
 
 	for more, want := range map[string]string{
-		"--at 1,7":          "has checkpoints of the iterations [0 1 2], but none of [7]: train a run with --keep-checkpoints",
+		"--at 1,7": "has checkpoints of the iterations [0 1 2], but none of [7]: train a run with " +
+			"--keep-checkpoints",
 		"--reference 500":   "samples was 500 and is now 250",
 		"--sampling-seed 2": "sampling_seed was 1 and is now 2",
 		"--run " + run:      "is a run of the same name",
@@ -364,8 +389,10 @@ func TestQuality(t *testing.T) {
 	if read(t, out, pageName) != page {
 		t.Error("from the data alone the page is another")
 	}
-	write(t, filepath.Join(out, "data", "Hopper-v2", "iteration-2.csv"), "size,samples,targets,estimator,posterior,cosine,norm,along,gain\n100,100,returns,mc,,1,1,1,1\n")
-	if err := study(t, qualityArguments(out, "0,2", "--only-report")...); err == nil || !strings.Contains(err.Error(), "has 1 batch of size 100") {
+	write(t, filepath.Join(out, "data", "Hopper-v2", "iteration-2.csv"),
+		"size,samples,targets,estimator,posterior,cosine,norm,along,gain\n100,100,returns,mc,,1,1,1,1\n")
+	if err := study(t, qualityArguments(out, "0,2", "--only-report")...); err == nil ||
+		!strings.Contains(err.Error(), "has 1 batch of size 100") {
 		t.Errorf("of a table cut short: %v", err)
 	}
 }
@@ -375,8 +402,10 @@ func TestQualityOfOtherRuns(t *testing.T) {
 	t.Parallel()
 	out := t.TempDir()
 	mustStudy(t, append([]string{"curves"}, tiny(out, "1", "--estimator", "mc,dbqpg", "--algorithm", "vanilla")...)...)
-	for run, want := range map[string]string{"vanilla-mc": "has no value function of its own", "vanilla-dbqpg": "such as --preset best"} {
-		err := study(t, qualityArguments(filepath.Join(out, "quality"), "0,2", "--run", filepath.Join(out, "runs", "Hopper-v2", run, "s1"))...)
+	for run, want := range map[string]string{"vanilla-mc": "has no value function of its own",
+		"vanilla-dbqpg": "such as --preset best"} {
+		err := study(t, qualityArguments(filepath.Join(out, "quality"), "0,2", "--run",
+			filepath.Join(out, "runs", "Hopper-v2", run, "s1"))...)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v", err)
 		}
@@ -384,7 +413,8 @@ func TestQualityOfOtherRuns(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(out, "quality", "units")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("something was measured: %v", err)
 	}
-	if err := study(t, qualityArguments(filepath.Join(out, "nothing"), "0", "--only-report")...); err == nil || !strings.Contains(err.Error(), "nothing is measured yet") {
+	if err := study(t, qualityArguments(filepath.Join(out, "nothing"), "0", "--only-report")...); err == nil ||
+		!strings.Contains(err.Error(), "nothing is measured yet") {
 		t.Errorf("error %v", err)
 	}
 }

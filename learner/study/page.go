@@ -323,7 +323,8 @@ var formats = map[string]func(c cell, group []*series, q quantity) string{
 			x = append(x, samples)
 		}
 		line := stats.Fit(x, q.pooled(group))
-		return fmt.Sprintf("%s ms + %s µs a sample, R² = %.4f", figures(1e3*line.Intercept), figures(1e6*line.Slope), line.R2)
+		return fmt.Sprintf("%s ms + %s µs a sample, R² = %.4f", figures(1e3*line.Intercept), figures(1e6*line.Slope),
+			line.R2)
 	},
 }
 

@@ -154,9 +154,9 @@ var spreads = map[string]func(s *series, q quantity) func(without int) float64{
 	},
 }
 
-// moments returns the trace of the covariance, with n-1, and the squared norm of the mean, of all gradients but one (-1:
-// of all), from the columns norm and along, the component along the mean. With their sum S = n m, m the mean component
-// along S, |S - g|² = n² m² - 2 n m along(g) + |g|².
+// moments returns the trace of the covariance, with n-1, and the squared norm of the mean, of all gradients but one
+// (-1: of all), from the columns norm and along, the component along the mean. With their sum S = n m, m the mean
+// component along S, |S - g|² = n² m² - 2 n m along(g) + |g|².
 func moments(s *series, without int) (trace, square float64) {
 	norms, along := s.columns["norm"], s.columns["along"]
 	n, squares, m := float64(len(norms)), 0.0, stats.Mean(along)

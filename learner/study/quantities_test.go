@@ -13,7 +13,8 @@ import (
 )
 
 func TestJudge(t *testing.T) {
-	up, down, slightly, hardly := stats.Estimate{Value: 5, Low: 1, High: 9}, stats.Estimate{Value: -5, Low: -9, High: -1},
+	up, down, slightly, hardly := stats.Estimate{Value: 5, Low: 1, High: 9},
+		stats.Estimate{Value: -5, Low: -9, High: -1},
 		stats.Estimate{Value: 2, Low: -1, High: 5}, stats.Estimate{Value: -2, Low: -5, High: 1}
 	few := value(4)
 	for _, c := range []struct {
@@ -22,9 +23,12 @@ func TestJudge(t *testing.T) {
 		large      float64
 		want       string
 	}{
-		{"above", up, 10, agrees}, {"above", down, 10, contradicts}, {"above", slightly, 10, leans}, {"above", hardly, 10, undecided},
-		{"alike", slightly, 6, agrees}, {"alike", hardly, 6, agrees}, {"alike", slightly, 4, undecided}, {"alike", hardly, 4, undecided},
-		{"alike", up, 8, undecided}, {"alike", down, 8, undecided}, {"alike", up, 1, contradicts}, {"alike", down, 1, contradicts},
+		{"above", up, 10, agrees}, {"above", down, 10, contradicts}, {"above", slightly, 10, leans},
+		{"above", hardly, 10, undecided},
+		{"alike", slightly, 6, agrees}, {"alike", hardly, 6, agrees}, {"alike", slightly, 4, undecided},
+		{"alike", hardly, 4, undecided},
+		{"alike", up, 8, undecided}, {"alike", down, 8, undecided}, {"alike", up, 1, contradicts},
+		{"alike", down, 1, contradicts},
 		{"alike", up, 10, agrees}, {"above", few, 10, unknown}, {"alike", few, 10, unknown},
 	} {
 		if got := (contrast{Claim: c.claim}).judge(c.difference, c.large); got != c.want {
@@ -32,15 +36,18 @@ func TestJudge(t *testing.T) {
 		}
 	}
 	// Of a ratio the smaller is above.
-	if got := (contrast{Claim: "above", As: "ratio"}).judge(stats.Estimate{Value: 0.5, Low: 0.4, High: 0.6}, 0); got != agrees {
+	if got := (contrast{Claim: "above", As: "ratio"}).judge(stats.Estimate{Value: 0.5, Low: 0.4, High: 0.6},
+		0); got != agrees {
 		t.Errorf("half as much: %s", got)
 	}
-	if got := summary([]string{unknown, agrees, agrees}); got != "**agrees** in 2, **fewer than five: cannot tell** in 1 of 3 comparisons" {
+	if got := summary([]string{unknown, agrees, agrees}); got != "**agrees** in 2, **fewer than five: cannot tell** "+
+		"in 1 of 3 comparisons" {
 		t.Error(got)
 	}
 }
 
-var curveQuantities = map[string]quantity{"final": {Column: "return_mean", Reduce: "tail"}, "all": {Column: "return_mean", Reduce: "mean"},
+var curveQuantities = map[string]quantity{"final": {Column: "return_mean", Reduce: "tail"},
+	"all":     {Column: "return_mean", Reduce: "mean"},
 	"returns": {Column: "return_mean"}}
 
 // made returns runs with known returns: six of a variant on a task, three alike and another three.
@@ -52,7 +59,8 @@ func made() (all []*series) {
 				y = second
 			}
 			all = append(all, &series{tail: 2, columns: map[string][]float64{"return_mean": y},
-				labels: map[string]string{"task": task, "algorithm": "npg", "as": as, "name": strings.ToUpper(as), "seed": fmt.Sprint(seed)}})
+				labels: map[string]string{"task": task, "algorithm": "npg", "as": as, "name": strings.ToUpper(as),
+					"seed": fmt.Sprint(seed)}})
 		}
 	}
 	of("A", "mc", []float64{0, 10, 20}, []float64{0, 10, 10})
@@ -64,18 +72,22 @@ func made() (all []*series) {
 
 func TestClaims(t *testing.T) {
 	p := &page{quantities: curveQuantities}
-	cells := []contrast{{Head: "final", Of: "final", As: "difference", Mean: "iqm", Claim: "above"}, {Head: "overall", Of: "all", As: "difference", Mean: "iqm"},
-		{Head: "paired", Of: "final", As: "paired", Mean: "iqm", Strata: "seed"}, {Head: "probability", Of: "final", As: "probability"}}
+	cells := []contrast{{Head: "final", Of: "final", As: "difference", Mean: "iqm", Claim: "above"},
+		{Head: "overall", Of: "all", As: "difference", Mean: "iqm"},
+		{Head: "paired", Of: "final", As: "paired", Mean: "iqm", Strata: "seed"},
+		{Head: "probability", Of: "final", As: "probability"}}
 	table := pairs{Rows: []string{"task"}, By: "as", Pairs: [][2]string{{"dbqpg", "mc"}, {"uapg", "mc"}}, Cells: cells}
 	got := table.rows(p, made(), false)
-	// On A the final returns are 15 and 10, and 100 and 80; over all iterations 10, 20/3, and 200/3, 160/3. On B they are 2
-	// and 3, and 3 and 1.5. UAPG was not run.
-	if len(got) != 3 || !strings.HasPrefix(got[1][2], "+77.5 [") || !strings.HasPrefix(got[1][3], "+51.7 [") || !strings.HasPrefix(got[1][4], "+77.5 [") ||
+	// On A the final returns are 15 and 10, and 100 and 80; over all iterations 10, 20/3, and 200/3, 160/3. On B they
+	// are 2 and 3, and 3 and 1.5. UAPG was not run.
+	if len(got) != 3 || !strings.HasPrefix(got[1][2], "+77.5 [") || !strings.HasPrefix(got[1][3], "+51.7 [") ||
+		!strings.HasPrefix(got[1][4], "+77.5 [") ||
 		got[1][5] != "1" || got[1][6] != agrees || !strings.HasPrefix(got[2][2], "-0.25 [") || got[2][6] != undecided {
 		t.Errorf("%q", got)
 	}
 	file := table.rows(p, made(), true)
-	if fmt.Sprint(file[0][:4]) != "[task one other final]" || fmt.Sprint(file[1][:4]) != "[A dbqpg mc 77.5]" || len(file[1]) != 3+3*4 {
+	if fmt.Sprint(file[0][:4]) != "[task one other final]" || fmt.Sprint(file[1][:4]) != "[A dbqpg mc 77.5]" ||
+		len(file[1]) != 3+3*4 {
 		t.Errorf("%q", file)
 	}
 }
@@ -107,7 +119,8 @@ func TestScores(t *testing.T) {
 		}
 	}
 	// A variant that one task alone has, be it the first, leaves no task out.
-	control := append(made(), &series{columns: made()[0].columns, labels: map[string]string{"task": "A", "name": "UAPG"}})
+	control := append(made(), &series{columns: made()[0].columns,
+		labels: map[string]string{"task": "A", "name": "UAPG"}})
 	if a = s.aggregate(p, control); fmt.Sprint(a.tasks) != "[A B]" || len(a.variants) != 2 {
 		t.Errorf("with a control on one task %+v", a)
 	}
@@ -116,7 +129,8 @@ func TestScores(t *testing.T) {
 // Runs of a setting are as long as the shortest, and in the order of their seeds; the settings are one after the other.
 func TestArrange(t *testing.T) {
 	of := func(task, seed string, n int) *series {
-		return &series{labels: map[string]string{"task": task, "algorithm": "npg", "seed": seed}, columns: map[string][]float64{"steps": make([]float64, n)}}
+		return &series{labels: map[string]string{"task": task, "algorithm": "npg", "seed": seed},
+			columns: map[string][]float64{"steps": make([]float64, n)}}
 	}
 	var got []string
 	for _, s := range arrange([]*series{of("A", "10", 3), of("B", "1", 5), of("A", "9", 2)}) {
@@ -127,8 +141,8 @@ func TestArrange(t *testing.T) {
 	}
 }
 
-// Of a learning curve each point is the runs' interquartile mean, of few runs without an interval; along another column the
-// runs are interpolated.
+// Of a learning curve each point is the runs' interquartile mean, of few runs without an interval; along another column
+// the runs are interpolated.
 func TestCurve(t *testing.T) {
 	f := figure{Y: "return_mean", Points: 250, Smooth: 0.5}
 	f.Smooth = 2.0 / 3 // of three rows
@@ -140,7 +154,8 @@ func TestCurve(t *testing.T) {
 	if lines = f.curve(made()[1:5]); lines[4].Y[2] != 12.5 || lines[4].Low != nil {
 		t.Errorf("of four runs %+v", lines[4])
 	}
-	along := &series{labels: map[string]string{}, columns: map[string][]float64{"steps": {0, 100, 200}, "seconds": {0, 1, 3}, "y": {0, 10, 0}}}
+	along := &series{labels: map[string]string{}, columns: map[string][]float64{"steps": {0, 100, 200},
+		"seconds": {0, 1, 3}, "y": {0, 10, 0}}}
 	f = figure{X: "seconds", Y: "y", Along: "steps", Points: 5}
 	if mean = f.curve([]*series{along})[0]; fmt.Sprint(mean.X, mean.Y) != "[0 0.5 1 2 3] [0 5 10 5 0]" {
 		t.Errorf("%+v", mean)
@@ -149,7 +164,8 @@ func TestCurve(t *testing.T) {
 
 // A return counts as reached when two evaluations in a row are not below it.
 func TestReached(t *testing.T) {
-	s := &series{labels: map[string]string{"task": "A"}, columns: map[string][]float64{"x": {0, 10, 20, 30, 40, 50, 60}, "y": {0, 7, 3, 5, 6, 8, 2}}}
+	s := &series{labels: map[string]string{"task": "A"},
+		columns: map[string][]float64{"x": {0, 10, 20, 30, 40, 50, 60}, "y": {0, 7, 3, 5, 6, 8, 2}}}
 	for goal, want := range map[float64]float64{0: 0, 3: 10, 4: 30, 5: 30, 6: 40, 7: math.Inf(1), 9: math.Inf(1)} {
 		q := quantity{Column: "y", When: "x", Reduce: "reach", Goals: map[string]float64{"A": goal}}
 		if got := q.values(s)[0]; got != want {
@@ -163,7 +179,8 @@ func TestReached(t *testing.T) {
 
 // A median is of what is known, which may be that a return was never reached.
 func TestMiddle(t *testing.T) {
-	for want, values := range map[float64][]float64{110: {math.NaN(), 120, math.NaN(), 100, 110}, math.Inf(1): {1, math.Inf(1), math.Inf(1)}} {
+	for want, values := range map[float64][]float64{110: {math.NaN(), 120, math.NaN(), 100, 110},
+		math.Inf(1): {1, math.Inf(1), math.Inf(1)}} {
 		if got := middle(values); got != want {
 			t.Errorf("%v: %v, want %v", values, got, want)
 		}
@@ -216,7 +233,8 @@ func slowMoments(gradients [][]float64, without int) (trace, square float64) {
 	return trace, square
 }
 
-// Contenders whose numbers are known differ by what is known: the first is more accurate by 0.2, and scatters half as much.
+// Contenders whose numbers are known differ by what is known: the first is more accurate by 0.2, and scatters half as
+// much.
 func TestContrast(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	of := func(size string) *series {
@@ -227,7 +245,8 @@ func TestContrast(t *testing.T) {
 		a, b := of(size), of(size)
 		for range 6 {
 			x, y := rng.NormFloat64(), rng.NormFloat64()
-			for s, row := range map[*series][4]float64{a: {0.7 + 0.05*x, 1.5, 1.4, 0.5 + y}, b: {0.5 + 0.1*x, 3, 2.8, y}} {
+			for s, row := range map[*series][4]float64{a: {0.7 + 0.05*x, 1.5, 1.4, 0.5 + y},
+				b: {0.5 + 0.1*x, 3, 2.8, y}} {
 				for i, name := range []string{"cosine", "norm", "along", "gain"} {
 					s.columns[name] = append(s.columns[name], row[i])
 				}
@@ -238,7 +257,8 @@ func TestContrast(t *testing.T) {
 	compare := func(as, column, mean string) stats.Estimate {
 		return contrast{As: as, Mean: mean, Strata: "size"}.of(quantity{Column: column}, one, other)
 	}
-	for want, got := range map[float64]stats.Estimate{0.5: compare("paired", "gain", "mean"), 1: compare("ratio", "along", "variance"),
+	for want, got := range map[float64]stats.Estimate{0.5: compare("paired", "gain", "mean"),
+		1:           compare("ratio", "along", "variance"),
 		0.5 + 1e-15: compare("ratio", "cosine", "deviation"), 1 + 1e-15: compare("ratio", "gain", "deviation")} {
 		if math.Abs(got.Value-want) > 1e-12 {
 			t.Errorf("%v, want %v", got, want)

@@ -13,8 +13,8 @@ import (
 	"github.com/dbqpg/dbqpg/internal/config"
 )
 
-// A queue is a file of runs, in the order in which they are to be made: a YAML list whose entries give the settings of a
-// run by their names in config.yaml. Where an entry lists several values of one of these, it stands for a run of each
+// A queue is a file of runs, in the order in which they are to be made: a YAML list whose entries give the settings of
+// a run by their names in config.yaml. Where an entry lists several values of one of these, it stands for a run of each
 // combination; the first varies slowest.
 var combined = []string{"seed", "env", "algorithm", "estimator"}
 
@@ -36,7 +36,8 @@ type queueEntry struct {
 func (m *training) queued(j *job) (all []*trial, err error) {
 	flags := j.cmd.Flags()
 	if flags.Changed("quick") {
-		return nil, fmt.Errorf("--quick: the queue, %s, says how long its runs are and how large their batches", m.queue)
+		return nil, fmt.Errorf("--quick: the queue, %s, says how long its runs are and how large their batches",
+			m.queue)
 	}
 	for _, name := range []string{"iterations", "set"} {
 		if flags.Changed(name) {
@@ -55,7 +56,8 @@ func (m *training) queued(j *job) (all []*trial, err error) {
 				return nil, fmt.Errorf("%s, line %d: %w", m.queue, e.line, err)
 			}
 			if line, twice := lines[t.data]; twice {
-				return nil, fmt.Errorf("%s, line %d: %s is in the entry of line %d already", m.queue, e.line, t.name, line)
+				return nil, fmt.Errorf("%s, line %d: %s is in the entry of line %d already", m.queue, e.line, t.name,
+					line)
 			}
 			lines[t.data] = e.line
 			all = append(all, t)
@@ -104,7 +106,8 @@ func variantOf(s *config.Settings, arm string) variant {
 	return v
 }
 
-// distinguish gives runs whose variants have no colour one, by name, and drops a preset that all have from their labels.
+// distinguish gives runs whose variants have no colour one, by name, and drops a preset that all have from their
+// labels.
 func distinguish(all []*series) {
 	colors := map[string]int{}
 	several := slices.ContainsFunc(all, func(s *series) bool { return s.labels["preset"] != all[0].labels["preset"] })

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Every page of docs/results that says how follows from the data that are beside it: written again by the command that it
-// names, without measuring, it and its tables are the same.
+// Every page of docs/results that says how follows from the data that are beside it: written again by the command that
+// it names, without measuring, it and its tables are the same.
 func TestPagesFollowFromTheirData(t *testing.T) {
 	results, err := filepath.Abs("../../docs/results")
 	if err != nil {

@@ -141,7 +141,8 @@ func provenance(all []*series) string {
 		for i, program := range distinct {
 			distinct[i] = fmt.Sprintf("%s by %s", plural(counts[program], "table"), program)
 		}
-		text = "**Made by several programs**, whose results may differ in more than the page says: " + strings.Join(distinct, "; ")
+		text = "**Made by several programs**, whose results may differ in more than the page says: " +
+			strings.Join(distinct, "; ")
 	}
 	if len(machines) > 0 {
 		text += ". " + strings.Join(machines, "; ")

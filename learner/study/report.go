@@ -11,13 +11,14 @@ import (
 	"github.com/dbqpg/dbqpg/learner/runs"
 )
 
-// anyRuns is the measurement of any runs by their progress.csv: it trains and publishes nothing. The directories are the
-// command's arguments, and may be those of workers.
+// anyRuns is the measurement of any runs by their progress.csv: it trains and publishes nothing. The directories are
+// the command's arguments, and may be those of workers.
 type anyRuns struct{ training }
 
 func (m *anyRuns) flags(flags *pflag.FlagSet) {
 	flags.IntVar(&m.last, "last", 0, "number of last iterations that make the final return (default: a tenth)")
-	flags.StringArrayVar(&m.references, "reference", nil, "CSV file of other curves, FILE or NAME=FILE; may be repeated")
+	flags.StringArrayVar(&m.references, "reference", nil,
+		"CSV file of other curves, FILE or NAME=FILE; may be repeated")
 }
 
 func (m *anyRuns) prepare(j *job) error {

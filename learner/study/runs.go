@@ -24,12 +24,14 @@ func given(before string, directories []string) (all []*config.Settings, err err
 		if _, err := os.Stat(path); err != nil {
 			return nil, fmt.Errorf("%s%s: it is no run's directory: %w", before, directory, err)
 		}
-		s, err := config.Resolve(config.Assignment{Name: "config", Value: path}, config.Assignment{Name: "run_dir", Value: directory})
+		s, err := config.Resolve(config.Assignment{Name: "config", Value: path},
+			config.Assignment{Name: "run_dir", Value: directory})
 		if err != nil {
 			return nil, fmt.Errorf("%s%s: %w", before, directory, err)
 		}
 		if i := slices.IndexFunc(all, func(other *config.Settings) bool { return other.Name() == s.Name() }); i >= 0 {
-			return nil, fmt.Errorf("%s%s: %s is a run of the same name: give them different seeds", before, directory, all[i].RunDir)
+			return nil, fmt.Errorf("%s%s: %s is a run of the same name: give them different seeds", before, directory,
+				all[i].RunDir)
 		}
 		all = append(all, s)
 	}
@@ -74,28 +76,33 @@ func (evaluations) prepare(*job) error { return nil }
 // evaluationColumns are the columns of our evaluations; those of others lack the last. Times are of training alone, in
 // seconds by the clock and of the processor; the return is of mean actions.
 var (
-	evaluationColumns = []string{"task", "algorithm", "seed", "steps", "seconds", "cpu_seconds", "return", "sampled_return"}
-	evaluationDigits  = map[string]int{"seconds": 4, "cpu_seconds": 4, "return": 6, "sampled_return": 6}
+	evaluationColumns = []string{"task", "algorithm", "seed", "steps", "seconds", "cpu_seconds", "return",
+		"sampled_return"}
+	evaluationDigits = map[string]int{"seconds": 4, "cpu_seconds": 4, "return": 6, "sampled_return": 6}
 )
 
 func (evaluations) measure(_ context.Context, j *job, _ func() error) error {
 	return publishRuns(j, func(s *config.Settings, method string) ([][]string, error) {
-		e, err := readColumns(runs.Evaluations(s.RunDir), "iteration", "steps", "mean_action_return", "sampled_action_return")
+		e, err := readColumns(runs.Evaluations(s.RunDir), "iteration", "steps", "mean_action_return",
+			"sampled_action_return")
 		if err != nil {
 			return nil, fmt.Errorf("%w; train with --evaluate-every", err)
 		}
-		times, err := readColumns(runs.ProgressFile(s.RunDir), "seconds_sampling", "seconds_updating", "seconds_processor")
+		times, err := readColumns(runs.ProgressFile(s.RunDir), "seconds_sampling", "seconds_updating",
+			"seconds_processor")
 		if err != nil {
 			return nil, err
 		}
-		e.columns["return"], e.columns["sampled_return"] = e.columns["mean_action_return"], e.columns["sampled_action_return"]
+		e.columns["return"], e.columns["sampled_return"] = e.columns["mean_action_return"],
+			e.columns["sampled_action_return"]
 		seconds, processor, done := 0.0, 0.0, 0
 		for _, iteration := range e.columns["iteration"] {
 			for ; done < min(int(iteration), times.rows()); done++ {
 				seconds += times.columns["seconds_sampling"][done] + times.columns["seconds_updating"][done]
 				processor += times.columns["seconds_processor"][done]
 			}
-			e.columns["seconds"], e.columns["cpu_seconds"] = append(e.columns["seconds"], seconds), append(e.columns["cpu_seconds"], processor)
+			e.columns["seconds"], e.columns["cpu_seconds"] = append(e.columns["seconds"], seconds),
+				append(e.columns["cpu_seconds"], processor)
 		}
 		rows := e.table(evaluationDigits, evaluationColumns[3:]...)
 		rows[0] = evaluationColumns
@@ -134,19 +141,24 @@ func (evaluations) read(j *job) (all []*series, facts []string, err error) {
 		if slices.ContainsFunc(all[:i], func(o *series) bool {
 			return o.label("task", "algorithm", "seed") == s.label("task", "algorithm", "seed")
 		}) {
-			return nil, nil, fmt.Errorf("%s: %s has a table of its own already", s.labels["path"], s.label("algorithm", "task", "seed"))
+			return nil, nil, fmt.Errorf("%s: %s has a table of its own already", s.labels["path"],
+				s.label("algorithm", "task", "seed"))
 		}
 		if err := s.evaluated(); err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", s.labels["path"], err)
 		}
 	}
-	all = slices.DeleteFunc(all, func(s *series) bool { return s.rows() == 0 || s.columns["steps"][s.rows()-1] < budget })
+	all = slices.DeleteFunc(all, func(s *series) bool {
+		return s.rows() == 0 ||
+			s.columns["steps"][s.rows()-1] < budget
+	})
 	if len(all) == 0 {
 		return nil, nil, fmt.Errorf("--out %s: there are no evaluations of a million steps in data/TASK/*.csv "+
 			"or baselines/TASK/*.csv, and no runs to take them from", j.out)
 	}
 	slices.SortStableFunc(all, func(a, b *series) int { // by name, the seeds by number
-		return cmp.Or(cmp.Compare(a.labels["task"], b.labels["task"]), cmp.Compare(a.labels["algorithm"], b.labels["algorithm"]),
+		return cmp.Or(cmp.Compare(a.labels["task"], b.labels["task"]),
+			cmp.Compare(a.labels["algorithm"], b.labels["algorithm"]),
 			cmp.Compare(a.numbered("seed"), b.numbered("seed")))
 	})
 	return all, nil, nil
@@ -186,10 +198,12 @@ func (calibration) prepare(*job) error { return nil }
 // calibrationColumns are the columns of progress.csv that a page needs; a run may lack the optional ones. The last two
 // are of runs whose value function learns lambda-returns: then the targets are its errors.
 var (
-	calibrationColumns = []string{"iteration", "steps", "coverage_50", "coverage_90", "held_out_log_likelihood", "gaussian_log_likelihood"}
-	optionalColumns    = []string{"normal_coverage_50", "normal_coverage_90", "target_std", "explained_variance"}
-	calibrationDigits  = map[string]int{"coverage_50": 4, "coverage_90": 4, "held_out_log_likelihood": 4, "gaussian_log_likelihood": 4,
-		"normal_coverage_50": 4, "normal_coverage_90": 4, "target_std": 7, "explained_variance": 7}
+	calibrationColumns = []string{"iteration", "steps", "coverage_50", "coverage_90", "held_out_log_likelihood",
+		"gaussian_log_likelihood"}
+	optionalColumns   = []string{"normal_coverage_50", "normal_coverage_90", "target_std", "explained_variance"}
+	calibrationDigits = map[string]int{"coverage_50": 4, "coverage_90": 4, "held_out_log_likelihood": 4,
+		"gaussian_log_likelihood": 4,
+		"normal_coverage_50":      4, "normal_coverage_90": 4, "target_std": 7, "explained_variance": 7}
 )
 
 func (calibration) measure(_ context.Context, j *job, _ func() error) error {
@@ -221,7 +235,8 @@ func (calibration) read(j *job) (all []*series, facts []string, err error) {
 		return nil, nil, err
 	}
 	if len(all) == 0 {
-		return nil, nil, fmt.Errorf("--out %s: there are no data in data/TASK/*.csv, and no runs to take them from", j.out)
+		return nil, nil, fmt.Errorf("--out %s: there are no data in data/TASK/*.csv, and no runs to take them from",
+			j.out)
 	}
 	for _, s := range all {
 		path := s.labels["path"]
@@ -231,9 +246,11 @@ func (calibration) read(j *job) (all []*series, facts []string, err error) {
 			}
 		}
 		if s.rows() <= settled {
-			return nil, nil, fmt.Errorf("%s: what is judged begins with iteration %d, and it has %d", path, settled, s.rows())
+			return nil, nil, fmt.Errorf("%s: what is judged begins with iteration %d, and it has %d", path, settled,
+				s.rows())
 		}
-		s.labels["task"], s.labels["run"] = filepath.Base(filepath.Dir(path)), strings.TrimSuffix(filepath.Base(path), ".csv")
+		s.labels["task"], s.labels["run"] = filepath.Base(filepath.Dir(path)),
+			strings.TrimSuffix(filepath.Base(path), ".csv")
 		s.labels["name"], s.color = s.labels["run"][:max(0, strings.LastIndex(s.labels["run"], "-s"))], -1
 		above := make([]float64, s.rows())
 		for i := range above {
@@ -249,7 +266,8 @@ func (calibration) read(j *job) (all []*series, facts []string, err error) {
 			if math.IsNaN(total) || math.IsInf(total, 0) { // lambda-returns that do not vary
 				unexplained, total = math.NaN(), math.NaN()
 			}
-			s.columns["unexplained"], s.columns["total"] = append(s.columns["unexplained"], unexplained), append(s.columns["total"], total)
+			s.columns["unexplained"], s.columns["total"] = append(s.columns["unexplained"], unexplained),
+				append(s.columns["total"], total)
 		}
 	}
 	distinguish(all)

@@ -9,8 +9,8 @@ import (
 	"github.com/dbqpg/dbqpg/internal/stats"
 )
 
-// scores compares variants over several tasks, on one scale: on each task 0 is the return of the first row and 1 the best
-// variant's final one. All tasks have all variants, and as many runs of each.
+// scores compares variants over several tasks, on one scale: on each task 0 is the return of the first row and 1 the
+// best variant's final one. All tasks have all variants, and as many runs of each.
 type scores struct {
 	Of    string   // the quantity of final returns
 	First string   // the quantity of all returns, whose first known ones make the 0
@@ -44,8 +44,10 @@ func (t *scores) write(p *page, all []*series) {
 			score := interval(a.scores[i], resamples, stats.Pooled(stats.IQM))
 			rows = append(rows, []string{name, of, v.label("name"), estimate(score)})
 			for k, other := range a.variants[:i] {
-				improvement := interval(slices.Concat(a.scores[i], a.scores[k]), resamples, stats.ProbabilityOfImprovement)
-				pairs = append(pairs, []string{name, of, v.label("name") + " above " + other.label("name"), estimate(improvement)})
+				improvement := interval(slices.Concat(a.scores[i], a.scores[k]), resamples,
+					stats.ProbabilityOfImprovement)
+				pairs = append(pairs, []string{name, of, v.label("name") + " above " + other.label("name"),
+					estimate(improvement)})
 			}
 			panel.Series = append(panel.Series, a.profile(i))
 		}
@@ -59,10 +61,11 @@ func (t *scores) write(p *page, all []*series) {
 	p.table(append([][]string{{"runs", "tasks", "pair", "probability"}}, pairs...))
 	p.figures[t.Name] = drawn
 	fmt.Fprintf(p, "\n![Performance profiles](%s.png)\n", t.Name)
-	p.text(`On each task 0 is the return of the first iteration and 1 the best variant's final one; all tasks have as many
-runs. The score is the interquartile mean over tasks and runs. The probability that a run of one variant is above a run of
-the other on the same task is averaged over the tasks. The profile is the share of the runs above each score. Intervals,
-of five runs a task or more, are stratified by task, and take the scale for known.`)
+	p.text(`On each task 0 is the return of the first iteration and 1 the best variant's final one; all tasks have as
+many runs. The score is the interquartile mean over tasks and runs. The probability that a run of one
+variant is above a run of the other on the same task is averaged over the tasks. The profile is the share
+of the runs above each score. Intervals, of five runs a task or more, are stratified by task, and
+take the scale for known.`)
 }
 
 // aggregate scores the tasks that have all of the variants that most tasks have, unless no variant learns anything.

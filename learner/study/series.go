@@ -238,8 +238,8 @@ func (s *series) table(digits map[string]int, names ...string) [][]string {
 	return rows
 }
 
-// rounded formats a number with significant digits, 0: as a whole number, -1: as few as round-trip. A number that is not
-// finite is empty.
+// rounded formats a number with significant digits, 0: as a whole number, -1: as few as round-trip. A number that is
+// not finite is empty.
 func rounded(x float64, digits int) string {
 	switch {
 	case math.IsNaN(x) || math.IsInf(x, 0):

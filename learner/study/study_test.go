@@ -151,7 +151,8 @@ func TestExperimentsAreComplete(t *testing.T) {
 		t.Fatalf("%d experiments", len(all))
 	}
 	for _, e := range all {
-		if e.Title == "" || e.Short == "" || e.Question == "" || e.Method == "" || len(e.Page) == 0 || measurements[e.Measure] == nil {
+		if e.Title == "" || e.Short == "" || e.Question == "" || e.Method == "" || len(e.Page) == 0 ||
+			measurements[e.Measure] == nil {
 			t.Errorf("%s lacks something: %+v", e.name, e)
 		}
 		quantity := func(of string) {
@@ -164,7 +165,8 @@ func TestExperimentsAreComplete(t *testing.T) {
 				quantity(c.Of)
 				_, mean := means[c.Mean]
 				_, spread := spreads[c.Mean]
-				if want := map[string]bool{"difference": mean, "paired": mean, "ratio": spread, "probability": true}; !want[c.As] {
+				if want := map[string]bool{"difference": mean, "paired": mean, "ratio": spread,
+					"probability": true}; !want[c.As] {
 					t.Errorf("%s: no comparison is called %q of %q", e.name, c.As, c.Mean)
 				}
 			}
@@ -228,7 +230,8 @@ func TestComparisons(t *testing.T) {
 			}
 			pictures(t, filepath.Join(out, e.name))
 			page := read(t, out, pageName)
-			contains(t, page, "# "+e.Title, "The paper: ", "go run ./learner/study "+e.name+" --out", "(1)", "MuJoCo", "Go 1.")
+			contains(t, page, "# "+e.Title, "The paper: ", "go run ./learner/study "+e.name+" --out", "(1)", "MuJoCo",
+				"Go 1.")
 			for _, v := range e.Variants {
 				contains(t, page, "| "+v.labels(new(config.Settings))["name"]+" |")
 			}
@@ -265,15 +268,16 @@ func requireLengths(t *testing.T, out string) {
 	}
 }
 
-// A comparison can be extended by seeds and iterations, ignores iterations beyond those requested, and reports on existing
-// runs.
+// A comparison can be extended by seeds and iterations, ignores iterations beyond those requested, and reports on
+// existing runs.
 func TestComparisonGoesOn(t *testing.T) {
 	t.Parallel()
 	out := filepath.Join(t.TempDir(), "out")
 	arguments := func(seeds string, more ...string) []string {
 		return append(append([]string{"curves"}, tiny(out, seeds, "--estimator", "mc,dbqpg")...), more...)
 	}
-	if err := study(t, arguments("1", "--only-report")...); err == nil || !strings.Contains(err.Error(), "no run is complete yet") {
+	if err := study(t, arguments("1", "--only-report")...); err == nil ||
+		!strings.Contains(err.Error(), "no run is complete yet") {
 		t.Errorf("a report of nothing: %v", err)
 	}
 	mustStudy(t, arguments("1")...)
@@ -402,7 +406,8 @@ func TestQuick(t *testing.T) {
 }
 
 func TestCommandLine(t *testing.T) {
-	cmd, arguments, err := newCommand().Find([]string{"gradient-quality", "--out", "a b", "--at=0,10", "--run", "x", "--run", "it's", "--repeats", "3"})
+	cmd, arguments, err := newCommand().Find([]string{"gradient-quality", "--out", "a b", "--at=0,10", "--run", "x",
+		"--run", "it's", "--repeats", "3"})
 	if err == nil {
 		err = cmd.ParseFlags(arguments)
 	}
@@ -419,14 +424,16 @@ func TestCommandLine(t *testing.T) {
 func TestWallClock(t *testing.T) {
 	t.Parallel()
 	out := filepath.Join(t.TempDir(), "out")
-	arguments := []string{"wall-clock", "--out", out, "--env", "Hopper-v2", "--sizes", "100,200", "--rounds", "2", "--set", "rank=8"}
+	arguments := []string{"wall-clock", "--out", out, "--env", "Hopper-v2", "--sizes", "100,200", "--rounds", "2",
+		"--set", "rank=8"}
 	mustStudy(t, arguments...)
 	if strings.Contains(read(t, out, pageName), "## Notes") {
 		t.Error("notes without notes.md")
 	}
 	write(t, filepath.Join(out, notesName), "It rained.\n")
 	mustStudy(t, append(arguments, "--only-report")...)
-	contains(t, read(t, out, pageName), "## Notes It rained.", "The paper: the time grows linearly", "µs a sample, R² = 1.0000", "--sizes 100,200")
+	contains(t, read(t, out, pageName), "## Notes It rained.", "The paper: the time grows linearly",
+		"µs a sample, R² = 1.0000", "--sizes 100,200")
 	pictures(t, filepath.Join(out, "wall-clock"))
 	if got := len(rows(t, out, "wall-clock.csv")); got != 6 {
 		t.Errorf("wall-clock.csv has %d rows", got)
@@ -440,19 +447,22 @@ func TestStudiesHaveThePapersPreset(t *testing.T) {
 		want config.Preset
 	}{{nil, config.Paper}, {[]string{"preset=best"}, config.Best}} {
 		variants := []variant{{As: "mc", Settings: map[string]string{"estimator": "mc"}}}
-		m := training{experiment: &experiment{Variants: variants}, envs: []string{"Swimmer-v2", "Hopper-v5"}, algorithms: []string{"npg"},
-			seeds: []uint{1}, iterations: 1, set: c.set}
+		m := training{experiment: &experiment{Variants: variants}, envs: []string{"Swimmer-v2", "Hopper-v5"},
+			algorithms: []string{"npg"},
+			seeds:      []uint{1}, iterations: 1, set: c.set}
 		trials, err := m.grid(&job{out: t.TempDir()})
 		if err != nil {
 			t.Fatal(err)
 		}
-		clock := updates{experiment: m.experiment, env: "Hopper-v5", algorithm: "npg", sizes: []uint{500, 600}, rounds: 1, set: c.set}
+		clock := updates{experiment: m.experiment, env: "Hopper-v5", algorithm: "npg", sizes: []uint{500, 600},
+			rounds: 1, set: c.set}
 		if err := clock.prepare(nil); err != nil {
 			t.Fatal(err)
 		}
 		for _, r := range trials {
 			if r.settings.Preset != c.want || clock.settings["mc"].Preset != c.want {
-				t.Errorf("--set %v: %s has the preset %s, timed updates have %s", c.set, r.name, r.settings.Preset, clock.settings["mc"].Preset)
+				t.Errorf("--set %v: %s has the preset %s, timed updates have %s", c.set, r.name, r.settings.Preset,
+					clock.settings["mc"].Preset)
 			}
 		}
 	}

@@ -111,8 +111,8 @@ func (p *schedule) print(out io.Writer) error {
 	return err
 }
 
-// train completes every run, several at a time, and publishes them. It skips complete runs and resumes interrupted ones,
-// and calls completed after each. A run that fails does not stop the others.
+// train completes every run, several at a time, and publishes them. It skips complete runs and resumes interrupted
+// ones, and calls completed after each. A run that fails does not stop the others.
 func (p *schedule) train(ctx context.Context, j *job, completed func() error) error {
 	var group errgroup.Group
 	group.SetLimit(p.parallel)
@@ -194,7 +194,8 @@ func (t *trial) train(ctx context.Context, threads int) error {
 	arguments := slices.Concat([]string{"train", "--arm=" + t.arm}, config.Arguments(t.assignments...),
 		[]string{"--resume=auto", "--listen=127.0.0.1:0"})
 	cmd := exec.CommandContext(ctx, program, arguments...)
-	cmd.Env = append(os.Environ(), fmt.Sprintf("GOMAXPROCS=%d", threads), fmt.Sprintf("OPENBLAS_NUM_THREADS=%d", threads))
+	cmd.Env = append(os.Environ(), fmt.Sprintf("GOMAXPROCS=%d", threads),
+		fmt.Sprintf("OPENBLAS_NUM_THREADS=%d", threads))
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = grace

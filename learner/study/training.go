@@ -19,8 +19,8 @@ import (
 	"github.com/dbqpg/dbqpg/learner/runs"
 )
 
-// training is the measurement of training runs: a grid of tasks, algorithms, seeds and the experiment's variants, or the
-// runs of a queue. Complete runs are published under data/, and then need their directories no more.
+// training is the measurement of training runs: a grid of tasks, algorithms, seeds and the experiment's variants, or
+// the runs of a queue. Complete runs are published under data/, and then need their directories no more.
 type training struct {
 	*experiment
 	envs, algorithms, estimators []string
@@ -53,7 +53,8 @@ func (m *training) flags(flags *pflag.FlagSet) {
 	flags.IntVar(&m.last, "last", 0, "number of last iterations that make the final return (default: a tenth)")
 	flags.StringArrayVar(&m.set, "set", nil, "setting of all runs, such as batch=16000; may be repeated")
 	flags.StringVar(&m.queue, "queue", "", "file of runs to make, in its order, in place of the grid")
-	flags.StringArrayVar(&m.references, "reference", nil, "CSV file of other curves, FILE or NAME=FILE; may be repeated")
+	flags.StringArrayVar(&m.references, "reference", nil,
+		"CSV file of other curves, FILE or NAME=FILE; may be repeated")
 	flags.IntVar(&m.parallel, "parallel", device.Cores(), "number of runs to train at a time")
 	flags.BoolVar(&m.plan, "plan", false, "list the runs and how far each is; train nothing")
 }
@@ -62,7 +63,8 @@ func (m *training) prepare(j *job) (err error) {
 	var c checks
 	c.require(m.parallel >= 1, "--parallel %d: at least one run is trained at a time", m.parallel)
 	c.require(m.iterations >= 1 && m.last >= 0 && (m.last <= m.iterations || m.queue != ""),
-		"--iterations %d --last %d: at least one iteration is needed, and at most all are the last", m.iterations, m.last)
+		"--iterations %d --last %d: at least one iteration is needed, and at most all are the last", m.iterations,
+		m.last)
 	requireDistinct(&c, "env", m.envs)
 	requireDistinct(&c, "algorithm", m.algorithms)
 	requireDistinct(&c, "seeds", m.seeds)
@@ -83,8 +85,8 @@ func (m *training) prepare(j *job) (err error) {
 	return err
 }
 
-// grid returns the runs of all combinations, all variants of the first seed first, so that a study cut short has results
-// of each.
+// grid returns the runs of all combinations, all variants of the first seed first, so that a study cut short has
+// results of each.
 func (m *training) grid(j *job) (all []*trial, err error) {
 	common, err := parseSet(m.set)
 	if err != nil {
@@ -97,7 +99,8 @@ func (m *training) grid(j *job) (all []*trial, err error) {
 	}
 	preset := []config.Assignment{unevaluated, {Name: "preset", Value: string(config.Paper)}}
 	seeds := strings.Split(strings.Trim(fmt.Sprint(m.seeds), "[]"), " ")
-	axes := []config.Axis{{Name: "seed", Values: seeds}, {Name: "env", Values: m.envs}, {Name: "algorithm", Values: m.algorithms}}
+	axes := []config.Axis{{Name: "seed", Values: seeds}, {Name: "env", Values: m.envs},
+		{Name: "algorithm", Values: m.algorithms}}
 	for _, place := range config.Grid(axes...) {
 		for _, v := range m.Variants {
 			if m.estimators != nil && !slices.Contains(m.estimators, v.Settings["estimator"]) {
@@ -114,7 +117,8 @@ func (m *training) grid(j *job) (all []*trial, err error) {
 	return all, nil
 }
 
-// unevaluated comes first among a run's settings: studies compare the returns of training, unless a queue says otherwise.
+// unevaluated comes first among a run's settings: studies compare the returns of training, unless a queue says
+// otherwise.
 var unevaluated = config.Assignment{Name: "evaluate_every", Value: "0"}
 
 // newTrial returns the run of a variant.
@@ -123,7 +127,8 @@ func newTrial(j *job, v variant, assignments []config.Assignment) (*trial, error
 	if err != nil {
 		return nil, err
 	}
-	t := &trial{name: fmt.Sprintf("%s %s %s seed %d", s.Env, s.Algorithm, v.Name, s.Seed), color: v.Color, labels: v.labels(s)}
+	t := &trial{name: fmt.Sprintf("%s %s %s seed %d", s.Env, s.Algorithm, v.Name, s.Seed), color: v.Color,
+		labels: v.labels(s)}
 	name := string(s.Algorithm) + "-" + v.As
 	run := config.Assignment{Name: "run_dir", Value: j.path("runs", s.Env, name, fmt.Sprintf("s%d", s.Seed))}
 	t.assignments, t.data = append(assignments, run), j.path("data", s.Env, fmt.Sprintf("%s-s%d", name, s.Seed))
@@ -326,9 +331,11 @@ func confounders(trials []*trial) (all []string) {
 		}
 		var found []string
 		for _, value := range values[at] {
-			found = append(found, fmt.Sprintf("%s (%s)", value, strings.Join(variants[finding{at.place, at.setting, value}], "; ")))
+			found = append(found, fmt.Sprintf("%s (%s)", value,
+				strings.Join(variants[finding{at.place, at.setting, value}], "; ")))
 		}
-		all = append(all, fmt.Sprintf("**More than the variant differs** on %s: %s %s.", at.place, at.setting, strings.Join(found, ", ")))
+		all = append(all, fmt.Sprintf("**More than the variant differs** on %s: %s %s.", at.place, at.setting,
+			strings.Join(found, ", ")))
 	}
 	return all
 }
@@ -351,8 +358,9 @@ func (t *trial) unnamed(all []*trial) map[string]string {
 	return rest
 }
 
-// readReference reads the curves of other programs on the tasks of some runs, from a CSV file, FILE or NAME=FILE: columns
-// task or env, label or estimator, algorithm, seed, and return, return_mean or avg_return; steps may be missing.
+// readReference reads the curves of other programs on the tasks of some runs, from a CSV file, FILE or NAME=FILE:
+// columns task or env, label or estimator, algorithm, seed, and return, return_mean or avg_return; steps may be
+// missing.
 func readReference(reference string, runs []*series) (all []*series, err error) {
 	program, path, named := strings.Cut(reference, "=")
 	if !named {
@@ -362,7 +370,8 @@ func readReference(reference string, runs []*series) (all []*series, err error) 
 	if err != nil {
 		return nil, err
 	}
-	alternatives := map[string][]string{"task": {"env"}, "label": {"estimator"}, "return_mean": {"return", "avg_return"}}
+	alternatives := map[string][]string{"task": {"env"}, "label": {"estimator"},
+		"return_mean": {"return", "avg_return"}}
 	column := func(name string) string {
 		for _, column := range append(alternatives[name], name) {
 			if slices.Contains(rows[0], column) {
@@ -411,7 +420,8 @@ func readReference(reference string, runs []*series) (all []*series, err error) 
 		if s.columns["steps"] == nil {
 			s.labels["stepped"] = ""
 		}
-		for label, text := range map[string]string{"seed": seed, "name": name, "variant": name, "as": name, "program": program} {
+		for label, text := range map[string]string{"seed": seed, "name": name, "variant": name, "as": name,
+			"program": program} {
 			s.labels[label] = text
 		}
 		all = append(all, s)

@@ -19,7 +19,8 @@ func planned(t *testing.T, queue string, arguments ...string) (string, error) {
 	cmd := newCommand()
 	var out bytes.Buffer
 	cmd.SetOut(&out)
-	cmd.SetArgs(append([]string{"curves", "--plan", "--out", filepath.Join(t.TempDir(), "out"), "--queue", path}, arguments...))
+	cmd.SetArgs(append([]string{"curves", "--plan", "--out", filepath.Join(t.TempDir(), "out"), "--queue", path},
+		arguments...))
 	err := cmd.ExecuteContext(t.Context())
 	return out.String(), err
 }
@@ -49,12 +50,15 @@ func TestQueue(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := lines(text)
-	if len(all) != 10 || all[0] != "    0 of 1000 iterations  Swimmer-v2 npg MC seed 1" || all[3] != "    0 of 1000 iterations  Hopper-v2 npg UAPG seed 1" ||
-		all[4] != "    0 of 1000 iterations  Swimmer-v2 npg MC seed 2" || all[8] != "    0 of 10 iterations  Hopper-v2 npg MC, GAE seed 1" ||
+	if len(all) != 10 || all[0] != "    0 of 1000 iterations  Swimmer-v2 npg MC seed 1" ||
+		all[3] != "    0 of 1000 iterations  Hopper-v2 npg UAPG seed 1" ||
+		all[4] != "    0 of 1000 iterations  Swimmer-v2 npg MC seed 2" ||
+		all[8] != "    0 of 10 iterations  Hopper-v2 npg MC, GAE seed 1" ||
 		all[9] != "0 of 9 runs are complete" {
 		t.Errorf("the plan is\n%s", text)
 	}
-	for arguments, want := range map[string]int{"--env Hopper-v2": 5, "--seeds 2": 4, "--env Hopper-v2 --estimator mc --seeds 1": 2} {
+	for arguments, want := range map[string]int{"--env Hopper-v2": 5, "--seeds 2": 4,
+		"--env Hopper-v2 --estimator mc --seeds 1": 2} {
 		text, err := planned(t, twoEntries, strings.Fields(arguments)...)
 		if err != nil {
 			t.Fatal(err)
@@ -78,18 +82,22 @@ func TestQueueNamesWhatIsWrong(t *testing.T) {
 		"- env: []":                            "line 1: env: has no value",
 		"- env: {a: b}":                        "line 1: env: want a plain value",
 		"- [":                                  "yaml",
-		"- {env: Hopper-v2, arm: x}":           `arm: there is no "x"; there are fisher-uapg, mean-baseline, ridge-baseline`,
-		"- {env: Hopper-v2, estimator: uapg, arm: fisher-uapg}":      "arm: fisher-uapg is for mc or dbqpg with npg or trpo",
-		"- {env: HalfCheetah-v2, estimator: mc, arm: mean-baseline}": "arm: mean-baseline is for mc with --targets returns",
-		"- {env: Hopper-v2, estimator: dbqpg, arm: ridge-baseline}":  "arm: ridge-baseline is for mc with",
+		"- {env: Hopper-v2, arm: x}":           `"x"; there are fisher-uapg, mean-baseline, ridge-baseline`,
+		"- {env: Hopper-v2, estimator: uapg, arm: fisher-uapg}": "arm: fisher-uapg is for mc or dbqpg with npg " +
+			"or trpo",
+		"- {env: HalfCheetah-v2, estimator: mc, arm: mean-baseline}": "arm: mean-baseline is for mc with --targets " +
+			"returns",
+		"- {env: Hopper-v2, estimator: dbqpg, arm: ridge-baseline}": "arm: ridge-baseline is for mc with",
 	} {
 		if _, err := planned(t, queue); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("queue %q: %v, want %q", queue, err, want)
 		}
 	}
-	for arguments, want := range map[string]string{"--iterations 5": "write it into the queue", "--set gamma=0.9": "write it into the queue",
-		"--quick": "says how long its runs are", "--seeds 7": "no such runs"} {
-		if _, err := planned(t, twoEntries, strings.Fields(arguments)...); err == nil || !strings.Contains(err.Error(), want) {
+	for arguments, want := range map[string]string{"--iterations 5": "write it into the queue",
+		"--set gamma=0.9": "write it into the queue",
+		"--quick":         "says how long its runs are", "--seeds 7": "no such runs"} {
+		if _, err := planned(t, twoEntries, strings.Fields(arguments)...); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", arguments, err)
 		}
 	}
@@ -107,11 +115,13 @@ func queued(t *testing.T, queue string) []*trial {
 	return all
 }
 
-// A variant has one name on all tasks, and one colour, though GAE is what the authors' preset has on one of them and not on the other.
+// A variant has one name on all tasks, and one colour, though GAE is what the authors' preset has on one of them and
+// not on the other.
 func TestVariantsOfOneNameHaveOneColour(t *testing.T) {
 	var all []*series
 	for _, r := range queued(t, "- {env: [Hopper-v2, HalfCheetah-v2], preset: authors, estimator: [mc, uapg]}\n"+
-		"- {env: [Hopper-v2, HalfCheetah-v2], preset: authors, estimator: mc, targets: gae, value_learning: converge, label: MC with GAE}\n"+
+		"- {env: [Hopper-v2, HalfCheetah-v2], preset: authors, estimator: mc, targets: gae, value_learning: "+
+		"converge, label: MC with GAE}\n"+
 		"- {env: HalfCheetah-v2, preset: authors, estimator: mc, gamma: 0.9, label: another}\n") {
 		all = append(all, &series{labels: r.labels, color: r.color})
 	}
@@ -150,8 +160,10 @@ func TestArms(t *testing.T) {
 	const common = "env: Hopper-v2, algorithm: npg, batch: 600, rank: 8, evaluate_every: 0"
 	entries := func(iterations int) string {
 		var all strings.Builder
-		for _, entry := range []string{"estimator: dbqpg", "estimator: dbqpg, arm: fisher-uapg", "estimator: uapg", "estimator: mc",
-			"estimator: mc, arm: fisher-uapg", "estimator: mc, arm: ridge-baseline", "estimator: mc, arm: mean-baseline"} {
+		for _, entry := range []string{"estimator: dbqpg", "estimator: dbqpg, arm: fisher-uapg", "estimator: uapg",
+			"estimator: mc",
+			"estimator: mc, arm: fisher-uapg", "estimator: mc, arm: ridge-baseline",
+			"estimator: mc, arm: mean-baseline"} {
 			fmt.Fprintf(&all, "- {%s, iterations: %d, %s}\n", common, iterations, entry)
 		}
 		return all.String()
@@ -162,9 +174,11 @@ func TestArms(t *testing.T) {
 	write(t, queue, entries(3))
 	mustStudy(t, curves...)
 	last := map[string]string{} // returns, by run
-	for _, name := range []string{"dbqpg-paper", "dbqpg-paper_arm=fisher-uapg", "uapg-paper", "mc-paper", "mc-paper_arm=fisher-uapg",
+	for _, name := range []string{"dbqpg-paper", "dbqpg-paper_arm=fisher-uapg", "uapg-paper", "mc-paper",
+		"mc-paper_arm=fisher-uapg",
 		"mc-paper_arm=ridge-baseline", "mc-paper_arm=mean-baseline"} {
-		data := filepath.Join(out, "data", "Hopper-v2", "npg-"+strings.Replace(name, "-paper", "-paper_batch=600_rank=8", 1)+"-s1")
+		data := filepath.Join(out, "data", "Hopper-v2", "npg-"+strings.Replace(name, "-paper",
+			"-paper_batch=600_rank=8", 1)+"-s1")
 		all := rows(t, data+".csv")
 		if other, twice := last[all[2][2]]; twice {
 			t.Errorf("%s returns what %s does", name, other)
@@ -190,8 +204,10 @@ func TestProvenance(t *testing.T) {
 	if got := provenance(all); got != "Made by commit a. one" {
 		t.Errorf("provenance %q", got)
 	}
-	all = append(all, of(runs.Build{Program: "commit a", Machine: "one"}, runs.Build{Iteration: 7, Program: "commit b", Machine: "two"}), of())
-	const want = "**Made by several programs**, whose results may differ in more than the page says: 1 table by commit a; 1 table by commit a, then by commit b; " +
+	all = append(all, of(runs.Build{Program: "commit a", Machine: "one"},
+		runs.Build{Iteration: 7, Program: "commit b", Machine: "two"}), of())
+	const want = "**Made by several programs**, whose results may differ in more than the page says: 1 table by " +
+		"commit a; 1 table by commit a, then by commit b; " +
 		"1 table by a program that kept no record. one; two"
 	if got := provenance(all); got != want {
 		t.Errorf("provenance %q, want %q", got, want)
@@ -215,21 +231,26 @@ func TestSchedule(t *testing.T) {
 	}
 }
 
-// Variants differ in what their names say; where their presets differ in more, the page says so. The authors give Monte Carlo a
-// learning rate of its own on HumanoidStandup, and on no other task.
+// Variants differ in what their names say; where their presets differ in more, the page says so. The authors give Monte
+// Carlo a learning rate of its own on HumanoidStandup, and on no other task.
 func TestConfounders(t *testing.T) {
-	all := confounders(queued(t, "- {env: [Hopper-v2, HumanoidStandup-v2], algorithm: npg, preset: authors, estimator: [mc, uapg]}\n"+
-		"- {env: HumanoidStandup-v2, algorithm: npg, preset: authors, estimator: mc, learning_rate: 1, label: MC at 1}\n"+
-		"- {env: HumanoidStandup-v2, algorithm: npg, preset: authors, estimator: mc, gamma: 0.9, learning_rate: 1, label: discounted}\n"+
-		"- {env: Hopper-v2, algorithm: npg, preset: authors, estimator: mc, gamma: 0.9, label: discounted}\n")) // but with the preset's rate here
-	const want = "[**More than the variant differs** on HumanoidStandup-v2, npg: learning_rate 0.000231 (MC), 0.0021 (UAPG), 1 (discounted).]"
+	all := confounders(queued(t, "- {env: [Hopper-v2, HumanoidStandup-v2], algorithm: npg, preset: authors, "+
+		"estimator: [mc, uapg]}\n"+
+		"- {env: HumanoidStandup-v2, algorithm: npg, preset: authors, estimator: mc, learning_rate: 1, label: MC at "+
+		"1}\n"+
+		"- {env: HumanoidStandup-v2, algorithm: npg, preset: authors, estimator: mc, gamma: 0.9, learning_rate: 1, "+
+		"label: discounted}\n"+
+		// but with the preset's rate here
+		"- {env: Hopper-v2, algorithm: npg, preset: authors, estimator: mc, gamma: 0.9, label: discounted}\n"))
+	const want = "[**More than the variant differs** on HumanoidStandup-v2, npg: learning_rate 0.000231 (MC), 0.0021 " +
+		"(UAPG), 1 (discounted).]"
 	if got := fmt.Sprint(all); got != want {
 		t.Errorf("confounders %s, want %s", got, want)
 	}
 }
 
-// Runs that differ in the seed alone are one variant, others have one each, which names the difference. A reference has a row for
-// each of its labels on the runs' tasks, as many rows as the runs of its algorithm, and a colour of its own.
+// Runs that differ in the seed alone are one variant, others have one each, which names the difference. A reference has
+// a row for each of its labels on the runs' tasks, as many rows as the runs of its algorithm, and a colour of its own.
 func TestReport(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -247,29 +268,37 @@ func TestReport(t *testing.T) {
 	second := run("b", "estimator: mc\nseed: 2\nactors: 2\n", 5, 3, 5, 100)
 	other := run("c", "estimator: mc\nseed: 1\ngamma: 0.8\n", 1, 2, math.NaN())
 	write(t, filepath.Join(dir, "authors.csv"),
-		"env,algorithm,estimator,seed,iteration,avg_return\nHopper-v2,TRPO,UAPG,7,1,3\nB,TRPO,MC,7,1,99\nHopper-v2,TRPO,UAPG,7,2,5\n"+
-			"Hopper-v2,TRPO,another,8,1,4\nHopper-v2,TRPO,another,8,2,4\nHopper-v2,TRPO,another,8,3,4\nHopper-v2,TRPO,another,8,4,99\nHopper-v2,NPG,MC,7,1,5\n")
+		"env,algorithm,estimator,seed,iteration,avg_return\nHopper-v2,TRPO,UAPG,7,1,3\nB,TRPO,MC,7,1,99\n"+
+			"Hopper-v2,TRPO,UAPG,7,2,5\n"+
+			"Hopper-v2,TRPO,another,8,1,4\nHopper-v2,TRPO,another,8,2,4\nHopper-v2,TRPO,another,8,3,4\n"+
+			"Hopper-v2,TRPO,another,8,4,99\nHopper-v2,NPG,MC,7,1,5\n")
 	write(t, filepath.Join(dir, "ours.csv"), "label,steps,return\nPPO,10,3\nPPO,20,4\n")
 	out := filepath.Join(dir, "out")
-	mustStudy(t, "report", "--last", "2", "--reference", filepath.Join(dir, "authors.csv"), "--reference", "baselines="+filepath.Join(dir, "ours.csv"),
+	mustStudy(t, "report", "--last", "2", "--reference", filepath.Join(dir, "authors.csv"), "--reference",
+		"baselines="+filepath.Join(dir, "ours.csv"),
 		"--out", out, first, second, other)
-	contains(t, read(t, out, pageName), "| Hopper-v2, trpo | MC | 6 | 5.67 | 8 (1), 4 (2) | 3 | 30 |", "| Hopper-v2, trpo | MC gamma=0.8 | 2 | 1.5 | 2 (1) | 3 | 30 |",
-		"| Hopper-v2, trpo | UAPG, authors | 4 | 4 | 4 (7) | 2 |", "| another, authors | 4 | 4 | 4 (8) | 3 |", "| PPO, baselines | 3.5 | 3.5 | 3.5 (0) | 2 | 20 |")
+	contains(t, read(t, out, pageName), "| Hopper-v2, trpo | MC | 6 | 5.67 | 8 (1), 4 (2) | 3 | 30 |",
+		"| Hopper-v2, trpo | MC gamma=0.8 | 2 | 1.5 | 2 (1) | 3 | 30 |",
+		"| Hopper-v2, trpo | UAPG, authors | 4 | 4 | 4 (7) | 2 |", "| another, authors | 4 | 4 | 4 (8) | 3 |",
+		"| PPO, baselines | 3.5 | 3.5 | 3.5 (0) | 2 | 20 |")
 	for _, name := range []string{"report", "steps"} {
 		pictures(t, filepath.Join(out, name))
 	}
 	write(t, filepath.Join(dir, "empty", "config.yaml"), "env: Hopper-v2\n")
 	write(t, filepath.Join(dir, "empty", "progress.csv"), "iteration,steps,return_mean,step_norm,seconds_updating\n")
 	for want, arguments := range map[string][]string{
-		"is a run of the same name":                         {first, other, first},
-		"has no column return, return_mean or avg_return":   {"--reference", filepath.Join(first, "config.yaml"), first},
-		"--reference: open":                                 {"--reference", "x=" + filepath.Join(dir, "none.csv"), first},
+		"is a run of the same name": {first, other, first},
+		"has no column return, return_mean or avg_return": {"--reference", filepath.Join(first, "config.yaml"),
+			first},
+		"--reference: open": {"--reference", "x=" + filepath.Join(dir, "none.csv"),
+			first},
 		"progress.csv has no finished iteration":            {filepath.Join(dir, "empty")},
 		"it is no run's directory":                          {filepath.Join(dir, "none")},
 		"--last -1: at least one iteration is needed":       {"--last", "-1", first},
 		"name the run directories to compare, such as runs": {},
 	} {
-		if err := study(t, append([]string{"report", "--out", out}, arguments...)...); err == nil || !strings.Contains(err.Error(), want) {
+		if err := study(t, append([]string{"report", "--out", out}, arguments...)...); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("report %v: %v, want %q", arguments, err, want)
 		}
 	}
@@ -282,7 +311,8 @@ func TestReadSeries(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := fmt.Sprint(len(all), all[0].labels, all[0].columns, all[1].columns); got != "2 map[name:A] map[return_mean:[NaN 7]] map[return_mean:[5]]" {
+	if got := fmt.Sprint(len(all), all[0].labels, all[0].columns,
+		all[1].columns); got != "2 map[name:A] map[return_mean:[NaN 7]] map[return_mean:[5]]" {
 		t.Error(got)
 	}
 	write(t, path, "noise\nx\n")

@@ -40,7 +40,8 @@ type updates struct {
 func (m *updates) flags(flags *pflag.FlagSet) {
 	flags.StringVar(&m.env, "env", "HumanoidStandup-v2", "task")
 	flags.StringVar(&m.algorithm, "algorithm", "npg", "policy step: vanilla, npg or trpo")
-	flags.UintSliceVar(&m.sizes, "sizes", []uint{5000, 10000, 15000, 20000, 30000, 45000}, "minimum batch sizes in samples")
+	flags.UintSliceVar(&m.sizes, "sizes", []uint{5000, 10000, 15000, 20000, 30000, 45000},
+		"minimum batch sizes in samples")
 	flags.IntVar(&m.rounds, "rounds", 7, "number of updates of each estimator on each batch")
 	flags.Uint64Var(&m.seed, "seed", 1, "seed of the episodes")
 	flags.StringArrayVar(&m.set, "set", nil, "setting of all updates, such as solver=cg; may be repeated")
@@ -49,7 +50,8 @@ func (m *updates) flags(flags *pflag.FlagSet) {
 func (m *updates) prepare(*job) (err error) {
 	var c checks
 	requireDistinct(&c, "sizes", m.sizes)
-	c.require(len(m.sizes) >= 2 && !slices.Contains(m.sizes, 0) && m.rounds >= 1, "give at least 2 --sizes from 1 on, and 1 of --rounds")
+	c.require(len(m.sizes) >= 2 && !slices.Contains(m.sizes, 0) && m.rounds >= 1,
+		"give at least 2 --sizes from 1 on, and 1 of --rounds")
 	if err := errors.Join(c...); err != nil {
 		return err
 	}
@@ -64,8 +66,10 @@ func (m *updates) prepare(*job) (err error) {
 	m.settings = map[string]*config.Settings{}
 	for _, v := range m.Variants {
 		if m.settings[v.As], err = config.Resolve(slices.Concat(
-			[]config.Assignment{{Name: "preset", Value: string(config.Paper)}}, common, v.assignments(), []config.Assignment{
-				{Name: "env", Value: m.env}, {Name: "algorithm", Value: m.algorithm}, {Name: "batch", Value: fmt.Sprint(m.sizes[0])},
+			[]config.Assignment{{Name: "preset", Value: string(config.Paper)}}, common, v.assignments(),
+			[]config.Assignment{
+				{Name: "env", Value: m.env}, {Name: "algorithm", Value: m.algorithm},
+				{Name: "batch", Value: fmt.Sprint(m.sizes[0])},
 			})...); err != nil {
 			return err
 		}
@@ -84,7 +88,8 @@ func (m *updates) measure(ctx context.Context, j *job, _ func() error) error {
 	}
 	defer computer.Close()
 	shape := policy.Shape{Observation: m.task.ObservationDim, Action: m.task.ActionDim, Hidden: any.Hidden}
-	p := &proto.Policy{Hidden: shape.Hidden, Params: shape.Init(streams.New(m.seed, streams.Policy), any.InitialStd.Of(m.task))}
+	p := &proto.Policy{Hidden: shape.Hidden, Params: shape.Init(streams.New(m.seed, streams.Policy),
+		any.InitialStd.Of(m.task))}
 	normalizer := policy.Identity(m.task.ObservationDim, any.Clip)
 	p.Mean, p.Std, p.Clip = normalizer.Mean, normalizer.Std, normalizer.Clip
 	var timings []measured
@@ -128,11 +133,12 @@ func (m *updates) time(ctx context.Context, backend compute.Backend, batch *coll
 				return nil, err
 			}
 			step := 0.0
-			took, err := bench.Update(backend, m.settings[v.As], m.task, batch.Episodes, normalizer, func(stage string, took time.Duration) {
-				if stage == "policy step" {
-					step = took.Seconds()
-				}
-			})
+			took, err := bench.Update(backend, m.settings[v.As], m.task, batch.Episodes, normalizer,
+				func(stage string, took time.Duration) {
+					if stage == "policy step" {
+						step = took.Seconds()
+					}
+				})
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", v.Name, err)
 			}
@@ -158,7 +164,8 @@ func (m *updates) rows(timings []measured) [][]string {
 				rest[i] = took - timing[v.As+stepSuffix][i]
 			}
 			row := []string{v.As}
-			for _, x := range []float64{timing["steps"][0], stats.Quantile(x, 0.5), stats.Quantile(x, 0.25), stats.Quantile(x, 0.75),
+			for _, x := range []float64{timing["steps"][0], stats.Quantile(x, 0.5), stats.Quantile(x, 0.25),
+				stats.Quantile(x, 0.75),
 				stats.Quantile(rest, 0.5)} {
 				row = append(row, rounded(x, -1))
 			}
