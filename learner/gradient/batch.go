@@ -40,7 +40,7 @@ func (b *Batch) Samples() int { return len(b.Targets) }
 func (b *Batch) Queries() int { return len(b.QueryActions) / b.Shape.Action }
 
 // Parse checks the arrays of a batch file; those it does not know are ignored. The
-// error names the first array that is wrong, and what it should be.
+// error names the first wrong array, and its right form.
 func Parse(arrays npz.Arrays) (*Batch, error) {
 	r := &reader{arrays: arrays}
 	b := new(Batch)

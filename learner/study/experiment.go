@@ -24,7 +24,7 @@ var files embed.FS
 type experiment struct {
 	name string
 
-	Like     string // an experiment that has what this one does not say
+	Like     string // the experiment that this one inherits from
 	Title    string
 	Short    string // in the list of commands
 	Question string
@@ -64,7 +64,7 @@ type measurement interface {
 	flags(flags *pflag.FlagSet)
 	// prepare checks the flags, once the output directory is there.
 	prepare(j *job) error
-	// measure measures what is not measured yet; it calls report whenever a page can be written anew.
+	// measure takes the missing measurements. It calls report whenever the page can be updated.
 	measure(ctx context.Context, j *job, report func() error) error
 	// read returns the published rows, and sentences about them.
 	read(j *job) (all []*series, facts []string, err error)
@@ -135,7 +135,7 @@ func (e *experiment) command() *cobra.Command {
 	flags.SortFlags = false
 	flags.String("out", "", "directory to write to")
 	m.flags(flags)
-	flags.BoolVar(&onlyReport, "only-report", false, "write the page from what is published; measure nothing")
+	flags.BoolVar(&onlyReport, "only-report", false, "write the page from the published results; measure nothing")
 	if e.Quick != nil {
 		flags.Bool("quick", false, "about two minutes on two cores; a demonstration, not evidence")
 	}
@@ -201,7 +201,7 @@ func (e *experiment) apply(flags *pflag.FlagSet) error {
 	return nil
 }
 
-// checks gathers what is wrong with a study's flags.
+// checks collects the errors in a study's flags.
 type checks []error
 
 func (c *checks) require(ok bool, format string, args ...any) {

@@ -222,7 +222,7 @@ func digest(state *runs.State) string {
 	return fmt.Sprintf("%x", sha256.Sum256(data))[:16]
 }
 
-// estimation is an estimator with what it is given.
+// estimation is an estimator with its targets and its posterior.
 type estimation struct {
 	targets   string
 	estimator string
@@ -406,7 +406,7 @@ func (p *probe) collect(ctx context.Context, number uint64, steps int) (*collect
 	return p.collector.Collect(ctx, collect.Order{Policy: p.run.Policy(number), Steps: steps})
 }
 
-// withMetric returns the settings of what the metric measures.
+// withMetric returns the settings of measurements by the metric.
 func (p *probe) withMetric() conditions { return p.settings.with("metric", min(metricSize, p.samples)) }
 
 // natural measures the reference's natural gradient by the metric.
@@ -575,7 +575,7 @@ func (p *probe) uncertainty(ctx context.Context, batches []batch) ([][]string, e
 var gradientColumns = []string{"size", "samples", "targets", "estimator", "posterior", "cosine", "norm", "along",
 	"gain", "plain_gain"}
 
-// publish writes what the page needs of a policy.
+// publish writes a policy's table.
 func (p *probe) publish(j *job, r *reference, batches []batch, uncertainty [][]string) error {
 	rows := [][]string{gradientColumns}
 	for _, size := range p.sizes {

@@ -1,11 +1,11 @@
 // Command study repeats the paper's experiments: `go run ./learner/study NAME --quick --out DIR` measures, and writes a
 // page with its tables (CSV) and figures (SVG, PNG).
 //
-// An experiment is a file under experiments/: its question, its variants, what is measured, and the blocks of its page.
+// An experiment is a file under experiments/: its question, variants and measurement, and the blocks of its page.
 // There are few mechanisms, and each experiment uses all of them:
 //
 //   - A measurement (measurement) trains runs, or measures gradients or updates, and publishes the rows under data/, as
-//     CSV with a record of what made them. Training runs are kept under runs/, everything else that is measured once
+//     CSV with a record of their origin. Training runs are kept under runs/, other measurements that take long
 //     under units/, so that the same command goes on after an interruption.
 //   - The published rows are read as series: labels, and numbers by column.
 //   - Quantities reduce a series to numbers, statistics those of a group of series to an estimate with its interval,

@@ -223,7 +223,7 @@ func TestCalibration(t *testing.T) {
 	contains(t, read(t, out, pageName), "| Hopper-v5 | trpo-uapg-best | 0.686 |")
 	write(t, path, strings.Join(rows[:20], "\n")+"\n")
 	if err := study(t, "calibration", "--out", out); err == nil ||
-		!strings.Contains(err.Error(), "begins with iteration 20") {
+		!strings.Contains(err.Error(), "from iteration 20 on") {
 		t.Errorf("a run of 19 iterations: %v", err)
 	}
 }

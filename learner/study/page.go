@@ -15,7 +15,7 @@ import (
 	"github.com/dbqpg/dbqpg/internal/stats"
 )
 
-// block is a part of a page: a heading, what is shown, and a text.
+// block is a part of a page: a heading, a figure or a table, and a text.
 type block struct {
 	Heading string
 	Where   map[string][]string // labels of the series that are shown
@@ -61,7 +61,7 @@ type page struct {
 	tables     map[string][][]string
 }
 
-// report writes the page, and what is beside it.
+// report writes the page with its tables and figures.
 func (e *experiment) report(j *job, all []*series, facts []string) error {
 	p := &page{job: j, quantities: e.Quantities, figures: map[string]chart.Figure{}, tables: map[string][][]string{}}
 	p.WriteString(mark(j.cmd))
@@ -159,7 +159,7 @@ func (p *page) table(rows [][]string) {
 	}
 }
 
-// save writes the page, after what is beside it.
+// save writes the tables and figures, and then the page.
 func (p *page) save() error {
 	for name, rows := range p.tables {
 		if err := writeCSV(p.job.path(name), rows); err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/dbqpg/dbqpg/internal/streams"
 )
 
-// quantity is what is taken from the rows of a series.
+// quantity reduces the rows of a series to numbers.
 type quantity struct {
 	Column string
 	Reduce string             // rows (""): each row's; mean; tail: mean of the last rows; last: of the last row; reach
@@ -202,7 +202,7 @@ type contrast struct {
 	Mean   string // of a difference: iqm or mean; of a ratio: one of spreads
 	Strata string // the label within whose values series are compared
 	Margin float64
-	Claim  string // above or alike: that which the first is claimed to be
+	Claim  string // above or alike: the claimed relation of the first to the second
 }
 
 // of compares two groups.

@@ -18,7 +18,7 @@ import (
 	"github.com/dbqpg/dbqpg/learner/runs"
 )
 
-// record says what made a table: PATH.yaml beside PATH.csv.
+// record is the origin of a table: PATH.yaml beside PATH.csv.
 type record struct {
 	Builds   []runs.Build   `yaml:",omitempty"` // that trained the run, in order
 	Settings texts          // that determine the results, as far as they are known
@@ -32,7 +32,7 @@ type record struct {
 // texts are plain values by name.
 type texts map[string]string
 
-// UnmarshalYAML leaves out what is no plain value.
+// UnmarshalYAML ignores values that are lists or mappings.
 func (t *texts) UnmarshalYAML(node *yaml.Node) error {
 	*t = texts{}
 	for i := 0; i+1 < len(node.Content); i += 2 {
@@ -70,7 +70,7 @@ func thisProgram() *runs.Build {
 	return &runs.Build{Program: device.Versions(), Machine: device.Machine()}
 }
 
-// writeRecorded writes a table, PATH.csv, and the record of what made it, PATH.yaml.
+// writeRecorded writes a table, PATH.csv, and its record, PATH.yaml.
 func writeRecorded(path string, r *record, rows [][]string) error {
 	text, err := yaml.Marshal(r)
 	if err != nil {
@@ -85,7 +85,7 @@ func writeRecorded(path string, r *record, rows [][]string) error {
 	return writeCSV(path+".csv", rows)
 }
 
-// program names what made a table.
+// program names the programs that made a table.
 func (r *record) program() string {
 	if r == nil {
 		return "a program that kept no record"
@@ -120,7 +120,7 @@ func (r *record) machines() (all []string) {
 	return all
 }
 
-// provenance says what made the tables of a page.
+// provenance names the programs and machines that made the tables of a page.
 func provenance(all []*series) string {
 	var programs, machines, measured []string
 	var seen []*record

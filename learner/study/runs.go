@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -12,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/learner/runs"
@@ -20,16 +20,12 @@ import (
 // given returns the settings of existing runs, whose directories are named. Errors begin with before.
 func given(before string, directories []string) (all []*config.Settings, err error) {
 	for _, directory := range directories {
-		path := filepath.Join(directory, config.FileName)
-		if _, err := os.Stat(path); err != nil {
-			return nil, fmt.Errorf("%s%s: it is no run's directory: %w", before, directory, err)
-		}
-		s, err := config.Resolve(config.Assignment{Name: "config", Value: path},
-			config.Assignment{Name: "run_dir", Value: directory})
+		s, err := settingsOf(directory)
 		if err != nil {
 			return nil, fmt.Errorf("%s%s: %w", before, directory, err)
 		}
-		if i := slices.IndexFunc(all, func(other *config.Settings) bool { return other.Name() == s.Name() }); i >= 0 {
+		i := slices.IndexFunc(all, func(other *config.Settings) bool { return other.Name() == s.Name() })
+		if i >= 0 {
 			return nil, fmt.Errorf("%s%s: %s is a run of the same name: give them different seeds", before, directory,
 				all[i].RunDir)
 		}
@@ -38,16 +34,43 @@ func given(before string, directories []string) (all []*config.Settings, err err
 	return all, nil
 }
 
+// settingsOf returns the settings of a run by its config.yaml. Settings that this program does not have are ignored: an
+// earlier program may have trained the run.
+func settingsOf(directory string) (*config.Settings, error) {
+	text, err := os.ReadFile(filepath.Join(directory, config.FileName))
+	if err != nil {
+		return nil, fmt.Errorf("it is no run's directory: %w", err)
+	}
+	values := map[string]any{}
+	if err := yaml.Unmarshal(text, &values); err != nil {
+		return nil, fmt.Errorf("%s: %w", config.FileName, err)
+	}
+	known := (&config.Settings{}).Identity()
+	known["iterations"], known["steps"] = "", ""
+	assignments := []config.Assignment{unevaluated, {Name: "run_dir", Value: directory}}
+	for _, name := range sortedKeys(known) {
+		value := strings.Trim(strings.ReplaceAll(fmt.Sprint(values[name]), " ", ","), "[]")
+		if _, set := values[name]; set && value != "" && (value != "0" || name != "iterations" && name != "steps") {
+			assignments = append(assignments, config.Assignment{Name: name, Value: value})
+		}
+	}
+	return config.Resolve(assignments...)
+}
+
 // publishRuns publishes the complete runs that are the command's arguments: for each the table that rows returns, under
-// data/TASK/METHOD-sSEED, METHOD being what the run is called and what it differs in from its preset.
+// data/TASK/METHOD-sSEED, METHOD being the algorithm and the variant.
 func publishRuns(j *job, rows func(s *config.Settings, method string) ([][]string, error)) error {
 	settings, err := given("", j.cmd.Flags().Args())
 	if err != nil {
 		return err
 	}
 	for _, s := range settings {
-		if complete, err := runs.Complete(s); err != nil || !complete {
-			return errors.Join(err, fmt.Errorf("%s is not complete: resume it first", s.RunDir))
+		progress, err := readColumns(runs.ProgressFile(s.RunDir), "steps")
+		if err != nil {
+			return err
+		}
+		if _, complete := (&trial{settings: s}).length(progress.columns["steps"]); !complete {
+			return fmt.Errorf("%s is not complete: resume it first", s.RunDir)
 		}
 		method := string(s.Algorithm) + "-" + variantOf(s, "").As
 		table, err := rows(s, method)
@@ -116,7 +139,7 @@ func (evaluations) measure(_ context.Context, j *job, _ func() error) error {
 // budget is the number of steps after which returns are compared; a batch may end a little after it.
 const budget, slack = 1e6, 1e4
 
-// contenders are the methods that have names and colours, by what tables call them.
+// contenders are the methods with names and colours, by their names in tables.
 var contenders = map[string]struct {
 	name  string
 	color int
@@ -188,7 +211,7 @@ func (s *series) evaluated() error {
 	return nil
 }
 
-// calibration is the measurement of finished runs by what their process predicts. It trains nothing.
+// calibration is the measurement of the predictions of finished runs' processes. It trains nothing.
 type calibration struct{}
 
 func (calibration) flags(*pflag.FlagSet) {}
@@ -246,8 +269,8 @@ func (calibration) read(j *job) (all []*series, facts []string, err error) {
 			}
 		}
 		if s.rows() <= settled {
-			return nil, nil, fmt.Errorf("%s: what is judged begins with iteration %d, and it has %d", path, settled,
-				s.rows())
+			return nil, nil, fmt.Errorf("%s: calibration is judged from iteration %d on, and the run has %d",
+				path, settled, s.rows())
 		}
 		s.labels["task"], s.labels["run"] = filepath.Base(filepath.Dir(path)),
 			strings.TrimSuffix(filepath.Base(path), ".csv")
@@ -260,7 +283,7 @@ func (calibration) read(j *job) (all []*series, facts []string, err error) {
 		if s.columns["target_std"] != nil {
 			s.labels["explains"] = "yes"
 		}
-		for i, deviation := range s.columns["target_std"] { // of the variance of lambda-returns, what values leave
+		for i, deviation := range s.columns["target_std"] { // the variance of lambda-returns that values leave
 			unexplained := deviation * deviation
 			total := unexplained / (1 - s.columns["explained_variance"][i])
 			if math.IsNaN(total) || math.IsInf(total, 0) { // lambda-returns that do not vary

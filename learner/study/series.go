@@ -43,7 +43,7 @@ func (s *series) cut(n int) {
 	}
 }
 
-// label returns the values of several labels, joined; those that are not set are left out.
+// label returns the values of several labels, joined; unset ones are left out.
 func (s *series) label(names ...string) string {
 	var all []string
 	for _, name := range names {
@@ -98,7 +98,7 @@ func grouped(all []*series, names ...string) (groups [][]*series) {
 }
 
 // readSeries reads a CSV file. Rows that agree in the label columns are a series; a label of the form name=column is
-// given another name. Of the other columns only those that are wanted are read, all of them if none is named.
+// given another name. Of the other columns only the wanted ones are read, or all if none is named.
 func readSeries(path string, labels []string, wanted ...string) (all []*series, err error) {
 	rows, err := readCSV(path)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -32,18 +33,26 @@ func (t *trial) total() uint64 {
 	return all
 }
 
-// progress returns how far the run is: at its end, if it is published without its directory.
+// progress returns how far the run is: at its end, if it is published, or complete by a program with other settings beside
+// the run's.
 func (t *trial) progress() (uint64, error) {
-	done, all, err := runs.Done(t.settings)
+	if t.data != "" {
+		if s, err := t.load(); s != nil || err != nil {
+			return t.total(), err
+		}
+	}
+	if own, err := settingsOf(t.settings.RunDir); err == nil && maps.Equal(own.Identity(), t.settings.Identity()) {
+		s, err := readColumns(runs.ProgressFile(t.settings.RunDir), "steps")
+		if err != nil {
+			return 0, err
+		}
+		if _, complete := t.length(s.columns["steps"]); complete {
+			return t.total(), nil
+		}
+	}
+	done, _, err := runs.Done(t.settings)
 	if mismatch := (*runs.MismatchError)(nil); errors.As(err, &mismatch) {
 		err = otherwise(t.settings.RunDir, mismatch)
-	}
-	if done >= all || err != nil || t.data == "" {
-		return done, err
-	}
-	s, err := t.load()
-	if s != nil {
-		done = all
 	}
 	return done, err
 }
@@ -130,7 +139,7 @@ func (p *schedule) train(ctx context.Context, j *job, completed func() error) er
 			if ctx.Err() != nil {
 				return nil
 			}
-			j.log.Info("training", "what", t.name, t.settings.Unit(), t.total())
+			j.log.Info("training", "run", t.name, t.settings.Unit(), t.total())
 			err := t.train(ctx, max(1, device.Cores()/p.parallel))
 			mu.Lock()
 			defer mu.Unlock()

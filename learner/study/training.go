@@ -195,7 +195,7 @@ func (t *trial) length(steps []float64) (n int, complete bool) {
 }
 
 // load returns the published run, cut to the length that is asked for; nil if it is shorter. One that was made with
-// other settings is an error. Settings that its record lacks are unknown, or newer than the run.
+// other settings is an error. Settings that its record or this program lacks are ignored.
 func (t *trial) load() (*series, error) {
 	r, err := readRecord(t.data + ".yaml")
 	if r == nil || err != nil {
@@ -205,8 +205,10 @@ func (t *trial) load() (*series, error) {
 		r.Settings["preset"] = string(config.Paper)
 	}
 	now := t.settings.Identity()
-	maps.DeleteFunc(now, func(name, _ string) bool { _, known := r.Settings[name]; return !known })
-	different := runs.Differences(r.Settings, now)
+	then := maps.Clone(r.Settings)
+	maps.DeleteFunc(then, func(name, _ string) bool { _, known := now[name]; return !known })
+	maps.DeleteFunc(now, func(name, _ string) bool { _, known := then[name]; return !known })
+	different := runs.Differences(then, now)
 	if r.Arm != t.arm {
 		different = append(different, runs.Difference{Name: "arm", Then: r.Arm, Now: t.arm})
 	}
@@ -276,7 +278,7 @@ func (m *training) beside(runs []*series) ([]*series, error) {
 	return all, nil
 }
 
-// setting names what is compared: a task with an algorithm, and a preset where there are several.
+// setting names the labels of a comparison: a task, an algorithm, and a preset if there are several.
 var setting = []string{"task", "algorithm", "preset"}
 
 // arrange puts the runs of a setting together, each variant's in the order of the seeds, and makes those of a setting

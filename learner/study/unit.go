@@ -48,7 +48,7 @@ func measureOnce(path string, settings conditions, measure func() (measured, err
 		return nil, err
 	}
 	if err := saveUnit(path+unitSuffix, settings, arrays); err != nil {
-		return nil, fmt.Errorf("keep what was measured: %w", err)
+		return nil, fmt.Errorf("keep the measurement: %w", err)
 	}
 	return arrays, nil
 }
