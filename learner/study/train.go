@@ -33,8 +33,8 @@ func (t *trial) total() uint64 {
 	return all
 }
 
-// progress returns how far the run is: at its end, if it is published, or complete by a program with other settings beside
-// the run's.
+// progress returns how far the run is: at its end, if it is published, or complete by a program that has other settings
+// beside the run's.
 func (t *trial) progress() (uint64, error) {
 	if t.data != "" {
 		if s, err := t.load(); s != nil || err != nil {
