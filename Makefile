@@ -74,9 +74,9 @@ soak: setup ## Run the fault tests in their long form (hours) and print a table 
 s3-server: ## Build the S3 server (minutes) for the tests of checkpoints in buckets; without it they are skipped
 	GOBIN=$(CURDIR)/.deps/bin go install $(S3_SERVER)
 
-cuda: ## Build bin/learner with GPU support, on any machine
+cuda: ## Build bin/learner and bin/study with GPU support, on any machine
 	@scripts/setup.sh cuda
-	scripts/cuda.sh go build -tags gpu -o bin/learner ./learner
+	scripts/cuda.sh go build -tags gpu -o bin/ ./learner ./learner/study
 
 ptx: ## Compile the GPU kernels to PTX, after changing one
 	@scripts/ptx.sh

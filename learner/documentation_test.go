@@ -207,12 +207,12 @@ func clone(t *testing.T, trained string) string {
 		t.Fatal(err)
 	}
 	scripts := map[string]string{"go": `case "$1 $2" in
-"run ./actor" | "run ./coordinator" | "run ./learner") program=${2#./} && shift 2 && exec "$program" "$@" ;;
+"run ./actor" | "run ./coordinator" | "run ./learner" | "run ./learner/study") program=${2##*/} && shift 2 && exec "$program" "$@" ;;
 "build -o") exit ;; # bin holds the programs already
 esac
 exec ` + compiler + ` "$@"
 `}
-	for _, program := range []string{"actor", "coordinator", "learner", "nats-server"} {
+	for _, program := range []string{"actor", "coordinator", "learner", "study", "nats-server"} {
 		scripts[program] = `exec "$PROGRAMS/` + program + `" "$@"` + "\n"
 		scripts["flags/"+program] = `"$PROGRAMS/` + program + `" "$@" --help >/dev/null` + "\n"
 	}

@@ -28,7 +28,6 @@ import (
 	"github.com/dbqpg/dbqpg/learner/record"
 	"github.com/dbqpg/dbqpg/learner/runs"
 	"github.com/dbqpg/dbqpg/learner/session"
-	"github.com/dbqpg/dbqpg/learner/study"
 	"github.com/dbqpg/dbqpg/learner/worker"
 )
 
@@ -97,7 +96,7 @@ paper for the paper's tasks, which are named -v2, and best for all others.`,
 	}
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return config.Explain(cmd.Flags(), err) })
 	cmd.AddCommand(worker.Command(), evaluate.Command(), export.Command(), record.Command(), bench.Command(),
-		dashboard.Command(), dashboard.PlayCommand(), gradient.Command(), study.ReportCommand(), study.Command())
+		dashboard.Command(), dashboard.PlayCommand(), gradient.Command())
 	return cmd
 }
 
@@ -144,6 +143,9 @@ func pages(settings *config.Settings, live *play.Server, log *slog.Logger) (http
 func noArguments(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
+	}
+	if args[0] == "study" || args[0] == "report" {
+		return fmt.Errorf("learner %s is a program of its own: go run ./learner/study --help", args[0])
 	}
 	var names []string
 	for _, c := range cmd.Commands() {

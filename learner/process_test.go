@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	if port := os.Getenv(serverPort); port != "" {
 		os.Exit(serveNATS(port))
 	}
-	os.Exit(processtest.Build(m, &programs, "-tags", tags, ".", "../actor", "../coordinator"))
+	os.Exit(processtest.Build(m, &programs, "-tags", tags, ".", "./study", "../actor", "../coordinator"))
 }
 
 // process is one of the programs at work.

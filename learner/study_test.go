@@ -20,7 +20,7 @@ func TestKilledStudy(t *testing.T) {
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	study := func(directory string) *process {
-		cmd := exec.Command(filepath.Join(programs, "learner"), strings.Fields("study gradient-quality --out out --env Hopper-v2 "+
+		cmd := exec.Command(filepath.Join(programs, "study"), strings.Fields("gradient-quality --out out --env Hopper-v2 "+
 			"--set batch=300 --set rank=8 --at 0,3 --sizes 100,200 --repeats 4 --reference 2000")...)
 		cmd.Dir = directory
 		return startCommand(t, cmd)
@@ -82,7 +82,7 @@ func TestKilledQueue(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(directory, "queue.yaml"), []byte(queue), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		cmd := exec.Command(filepath.Join(programs, "learner"), "study", "curves", "--out", "out", "--queue", "queue.yaml", "--parallel", parallel)
+		cmd := exec.Command(filepath.Join(programs, "study"), "curves", "--out", "out", "--queue", "queue.yaml", "--parallel", parallel)
 		cmd.Dir = directory
 		return startCommand(t, cmd)
 	}

@@ -40,7 +40,7 @@ func (b *Batch) Samples() int { return len(b.Targets) }
 func (b *Batch) Queries() int { return len(b.QueryActions) / b.Shape.Action }
 
 // Parse checks the arrays of a batch file; those it does not know are ignored. The
-// error names the first array that is wrong, and what it should be.
+// error names the first wrong array, and its right form.
 func Parse(arrays npz.Arrays) (*Batch, error) {
 	r := &reader{arrays: arrays}
 	b := new(Batch)
@@ -65,44 +65,25 @@ func Parse(arrays npz.Arrays) (*Batch, error) {
 	b.Critic = append(b.Critic, r.floats("value_w", 1, lastSize(critic.Features(o)))...)
 	b.Critic = append(b.Critic, r.floats("value_b", 1)...)
 
-	b.Kernel = gp.Kernel{C1: r.number("c1"), C2: r.number("c2"), Hyper: gp.Hyper{
-		Base: []float64{r.number("lengthscale")}, OutputScale: r.number("outputscale"),
-		FisherVariance: r.number("fisher_variance"), Noise: r.number("noise"),
+	number := func(name string) float64 { return r.within(name, -math.MaxFloat64, math.MaxFloat64) }
+	b.Kernel = gp.Kernel{C1: number("c1"), C2: number("c2"), Hyper: gp.Hyper{
+		Base: []float64{number("lengthscale")}, OutputScale: number("outputscale"),
+		FisherVariance: number("fisher_variance"), Noise: number("noise"),
 	}}
 	b.Epsilon = r.within("epsilon", 1, math.MaxFloat64)
 	b.Damping = r.within("damping", math.SmallestNonzeroFloat64, math.MaxFloat64)
 	b.Gamma, b.Lambda = r.within("gamma", 0, 1), r.within("gae_lambda", 0, 1)
-	b.Rank = r.integer("rank")
+	rank := r.within("rank", -1<<31, 1<<31)
+	if b.Rank = int(rank); rank != math.Trunc(rank) {
+		r.check(fmt.Errorf("rank is %v, want a whole number", rank))
+	}
 	if r.check(b.Kernel.Validate()); r.err != nil {
 		return nil, r.err
 	}
-	if err := b.fits(); err != nil {
-		return nil, err
+	if n, p := b.Samples(), len(b.Policy); b.Rank < 1 || b.Rank > min(n, p) {
+		return nil, &linop.RankError{Rank: b.Rank, Samples: n, Parameters: p}
 	}
 	return b, nil
-}
-
-// memoryLimit bounds what a batch may need. The paper's largest, with 45,000 samples of
-// 376 observations at rank 140, needs 1.4 GB.
-const memoryLimit = 8 << 30
-
-// fits checks the rank against the samples and the parameters, and the size of it all
-// against memoryLimit.
-func (b *Batch) fits() error {
-	n, p := b.Samples(), len(b.Policy)
-	if b.Rank < 1 || b.Rank > min(n, p) {
-		return &linop.RankError{Rank: b.Rank, Samples: n, Parameters: p}
-	}
-	// Policy and critic keep each layer's values and signals, the kernel some 150
-	// numbers a sample, the sketches of the scores some multiples of the rank.
-	widths := len(b.Observations)/n + 4*(b.Shape.Hidden[0]+b.Shape.Hidden[1]+b.Shape.Action) + 500
-	need := 8 * (float64(n+b.Queries())*float64(widths+6*b.Rank) + 8*float64(p)*float64(b.Rank))
-	if need > memoryLimit {
-		return fmt.Errorf("%d samples at rank %d with %d policy parameters need about %.0f GB, more "+
-			"than the %d GB this command takes",
-			n, b.Rank, p, need/(1<<30), memoryLimit>>30)
-	}
-	return nil
 }
 
 // reader takes arrays out of a file; after the first error it returns zeros.
@@ -161,11 +142,6 @@ func (r *reader) network(prefix string, m nn.MLP) []float64 {
 	return flat
 }
 
-// number returns a finite scalar.
-func (r *reader) number(name string) float64 {
-	return r.within(name, -math.MaxFloat64, math.MaxFloat64)
-}
-
 // within returns a scalar in [low, high].
 func (r *reader) within(name string, low, high float64) float64 {
 	if r.err != nil {
@@ -176,15 +152,6 @@ func (r *reader) within(name string, low, high float64) float64 {
 		r.check(fmt.Errorf("%s is %v, want a number between %v and %v", name, x, low, high))
 	}
 	return x
-}
-
-// integer returns a whole scalar.
-func (r *reader) integer(name string) int {
-	x := r.within(name, -1<<31, 1<<31)
-	if x != math.Trunc(x) {
-		r.check(fmt.Errorf("%s is %v, want a whole number", name, x))
-	}
-	return int(x)
 }
 
 // episodes returns the lengths of the episodes whose last steps are true.

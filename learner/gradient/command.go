@@ -6,11 +6,15 @@ package gradient
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
-	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+	"gonum.org/v1/gonum/floats"
 
 	"github.com/dbqpg/dbqpg/estimators/linop"
 	"github.com/dbqpg/dbqpg/internal/config"
@@ -60,17 +64,11 @@ also computed there.`,
 	flags.SortFlags = false
 	flags.StringVar(&batchPath, "batch", "", "npz file to read")
 	flags.StringVar(&outPath, "out", "", "npz file to write")
-	flags.StringVar((*string)(&options.Solver), "solver", string(config.Direct),
-		"solver for the Gaussian process: direct (closed form), or cg (the paper's conjugate gradients)")
-	flags.StringVar((*string)(&options.Kernel), "fisher-kernel", string(config.TruncatedSVD),
-		"Fisher kernel: svd (from the leading singular vectors of the scores), or exact (by "+
-			"products, requires --solver cg)")
-	flags.StringVar((*string)(&options.Fisher), "fisher", string(config.Analytic),
-		"Fisher matrix in natural gradients, the exact Fisher kernel and the uncertainty: analytic or empirical")
-	flags.StringVar((*string)(&options.Covariance), "covariance", string(config.Projected),
-		"eigenpairs of the uncertainty: projected (closed form), or randomized (the paper's randomised decomposition)")
-	flags.Float64Var(&options.Noise, "noise", 0,
-		"noise variance, such as the paper's 1e-4 (default: that of the batch)")
+	for _, choice := range options.choices() {
+		flags.StringVar(choice.value, choice.flag, choice.values[0], choice.help)
+	}
+	flags.Float64Var(&options.Noise, "noise", 0, "noise variance, such as the paper's 1e-4 (default: that of the "+
+		"batch)")
 	flags.Var(&options.Device, "device", config.DeviceHelp)
 	flags.Uint64Var(&options.Seed, "seed", options.Seed,
 		fmt.Sprintf("random seed; it matters only for batches of more than %d samples, cg and randomized",
@@ -85,8 +83,8 @@ also computed there.`,
 
 // run reads, computes, writes and compares.
 func run(cmd *cobra.Command, batchPath, outPath string, options Options) error {
-	if err := different(batchPath, outPath); err != nil {
-		return err
+	if filepath.Clean(batchPath) == filepath.Clean(outPath) {
+		return fmt.Errorf("--out %s is the batch itself", outPath)
 	}
 	arrays, err := npz.ReadFile(batchPath)
 	if err != nil {
@@ -119,40 +117,71 @@ func run(cmd *cobra.Command, batchPath, outPath string, options Options) error {
 	return nil
 }
 
-// different returns an error if the output would overwrite the batch.
-func different(batchPath, outPath string) error {
-	in, err := os.Stat(batchPath)
-	if err != nil {
-		return fmt.Errorf("batch: %w", err)
-	}
-	out, err := os.Stat(outPath)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if err == nil && os.SameFile(in, out) {
-		err = fmt.Errorf("--out %s is the batch itself", outPath)
-	}
-	return err
+// choice is an option that has one of two values; "" is the first.
+type choice struct {
+	value      *string
+	flag, help string
+	values     [2]string
 }
 
-// validate checks the choices.
-func (o Options) validate() error {
-	for _, choice := range []struct{ flag, value, first, second string }{
-		{"solver", string(o.Solver), string(config.Direct), string(config.ConjugateGradient)},
-		{"fisher-kernel", string(o.Kernel), string(config.TruncatedSVD), string(config.Exact)},
-		{"fisher", string(o.Fisher), string(config.Analytic), string(config.Empirical)},
-		{"covariance", string(o.Covariance), string(config.Projected), string(config.Randomized)},
-	} {
-		if choice.value != "" && choice.value != choice.first && choice.value != choice.second {
-			return fmt.Errorf("--%s %s: want %s or %s", choice.flag, choice.value, choice.first, choice.second)
+func (o *Options) choices() []choice {
+	return []choice{
+		{(*string)(&o.Solver), "solver", "solver for the Gaussian process: direct (closed form), or cg (the paper's " +
+			"conjugate gradients)", [2]string{string(config.Direct), string(config.ConjugateGradient)}},
+		{(*string)(&o.Kernel), "fisher-kernel", "Fisher kernel: svd (from the leading singular vectors of the scores), " +
+			"or exact (by products, requires --solver cg)", [2]string{string(config.TruncatedSVD), string(config.Exact)}},
+		{(*string)(&o.Fisher), "fisher", "Fisher matrix in natural gradients, the exact Fisher kernel and the " +
+			"uncertainty: analytic or empirical", [2]string{string(config.Analytic), string(config.Empirical)}},
+		{(*string)(&o.Covariance), "covariance", "eigenpairs of the uncertainty: projected (closed form), or randomized " +
+			"(the paper's randomised decomposition)", [2]string{string(config.Projected), string(config.Randomized)}},
+	}
+}
+
+func (o *Options) validate() error {
+	for _, c := range o.choices() {
+		if *c.value != "" && !slices.Contains(c.values[:], *c.value) {
+			return fmt.Errorf("--%s %s: want %s or %s", c.flag, *c.value, c.values[0], c.values[1])
 		}
 	}
 	if math.IsNaN(o.Noise) || math.IsInf(o.Noise, 0) || o.Noise < 0 {
 		return fmt.Errorf("--noise %v: want a positive number", o.Noise)
 	}
 	if o.Kernel == config.Exact && o.Solver != config.ConjugateGradient {
-		return errors.New("--fisher-kernel exact: it is known only through its products and has " +
-			"no closed form; add --solver cg")
+		return errors.New("--fisher-kernel exact: it is known only through its products and has no closed form; " +
+			"add --solver cg")
 	}
 	return nil
+}
+
+// Difference is how far an answer is from the expected one.
+type Difference struct {
+	Name     string  // without expect_; a gradient's arrays together count as one
+	Relative float64 // norm of the difference over the norm of the expected
+	Cosine   float64
+}
+
+// parameter is the end of the name of one array of a network's gradient.
+var parameter = regexp.MustCompile(`_(w\d+|b\d+|log_std)$`)
+
+// Compare compares the answers with those of want that have their names, in order of
+// the names.
+func Compare(answers, want npz.Arrays) []Difference {
+	groups := map[string][]string{}
+	for _, name := range answers.Names() {
+		if array, ok := want[name]; ok && slices.Equal(array.Shape, answers[name].Shape) {
+			group := parameter.ReplaceAllString(name[len("expect_"):], "")
+			groups[group] = append(groups[group], name)
+		}
+	}
+	var differences []Difference
+	for _, group := range slices.Sorted(maps.Keys(groups)) {
+		var x, y []float64
+		for _, name := range groups[group] {
+			x, y = append(x, want[name].Floats...), append(y, answers[name].Floats...)
+		}
+		norm := floats.Norm(x, 2)
+		differences = append(differences, Difference{group, floats.Distance(x, y, 2) / norm,
+			floats.Dot(x, y) / (norm * floats.Norm(y, 2))})
+	}
+	return differences
 }

@@ -22,11 +22,13 @@ func Compute(b compute.Backend, batch *Batch, options Options) (_ npz.Arrays, er
 	defer compute.Catch(&err)
 	scope := compute.NewScope(b)
 	defer scope.Release()
-	c := &computation{Batch: batch, options: options, scope: scope, b: b, out: npz.Arrays{}, random: train.NewRandom(options.Seed, 0)}
+	c := &computation{Batch: batch, options: options, scope: scope, b: b, out: npz.Arrays{},
+		random: train.NewRandom(options.Seed, 0)}
 	if options.Noise > 0 {
 		c.Kernel.Noise = options.Noise
 	}
-	c.settings.Hyperparameters = config.Hyperparameters{Estimator: config.DBQPG, Rank: batch.Rank, C1: c.Kernel.C1, C2: c.Kernel.C2,
+	c.settings.Hyperparameters = config.Hyperparameters{Estimator: config.DBQPG, Rank: batch.Rank, C1: c.Kernel.C1,
+		C2:      c.Kernel.C2,
 		Damping: batch.Damping, Solver: options.Solver, FisherKernel: options.Kernel, Fisher: options.Fisher}
 	c.judge()
 	for _, step := range []struct {
@@ -78,7 +80,8 @@ func (c *computation) method(completion bool) *train.Method {
 	return &m
 }
 
-// Evaluate runs the batch's policy and feature network, in s: all that the method's estimator needs but the decomposition.
+// Evaluate runs the batch's policy and feature network, in s: all that the method's estimator needs but the
+// decomposition.
 func (b *Batch) Evaluate(s *compute.Scope, m *train.Method) *train.Evaluation {
 	n := b.Samples()
 	observations := s.FromSlice(n, b.Shape.Observation, b.Observations)
@@ -162,7 +165,8 @@ func (c *computation) estimate() error {
 
 // quadrature computes dbqpg, uapg_vanilla, uapg_natural and ubac with a suffix. batch is the batch with the Fisher
 // matrix of the uncertainty.
-func (c *computation) quadrature(suffix string, completion bool, batch *estimators.Batch, decompose estimators.Decomposition) error {
+func (c *computation) quadrature(suffix string, completion bool, batch *estimators.Batch,
+	decompose estimators.Decomposition) error {
 	q, err := c.method(completion).Estimator(c.scope, c.at, c.Kernel, c.random)
 	if err != nil {
 		return err
@@ -239,7 +243,8 @@ func (c *computation) spectra() error {
 		if err != nil {
 			return err
 		}
-		pairs, err := estimators.Randomized(len(c.at.SVD.S), exactDepth, streams.New(c.options.Seed))(c.scope, uncertainty)
+		pairs, err := estimators.Randomized(len(c.at.SVD.S), exactDepth, streams.New(c.options.Seed))(c.scope,
+			uncertainty)
 		if err != nil {
 			return err
 		}
@@ -274,4 +279,56 @@ func (c *computation) column(name string, x compute.Block) {
 
 func (c *computation) matrix(name string, x compute.Block) {
 	c.out["expect_"+name] = npz.Of(compute.ToSlice(c.b, x), x.Rows, x.Cols)
+}
+
+// moments computes the process's mean and variance of V, A and Q at the batch's points
+// and at the queries.
+func (c *computation) moments(batch gp.Points) error {
+	if err := c.predict("", batch); err != nil {
+		return err
+	}
+	if c.Queries() == 0 {
+		return nil
+	}
+	return c.predict("query_", c.queries())
+}
+
+// queries returns the further points as the process sees them.
+func (c *computation) queries() gp.Points {
+	m := c.Queries()
+	observations := c.scope.FromSlice(m, c.Shape.Observation, c.QueryObservations)
+	scores := c.at.ScoresAt(c.scope, c.Policy, observations, c.scope.FromSlice(m, c.Shape.Action, c.QueryActions))
+	return gp.Points{
+		Features: critic.Evaluate(c.scope, c.Critic, observations).Features(),
+		Fisher:   c.at.SVD.Rows(c.scope, scores),
+	}
+}
+
+// predict puts prefix{v,a,q}_{mean,var}. Conjugate gradients take a solution for each
+// variance: those of large batches are left out.
+func (c *computation) predict(prefix string, at gp.Points) error {
+	posterior, ok := c.posterior.(gp.Predictor)
+	if !ok {
+		return nil
+	}
+	m := at.Features.Rows
+	mean, variance := c.scope.New(m, 1), c.scope.New(m, 1)
+	if c.options.Solver == config.ConjugateGradient && m > smallBatch {
+		variance = compute.Block{}
+	}
+	for _, part := range []struct {
+		name string
+		part gp.Part
+	}{{"v", gp.Value}, {"a", gp.Advantage}, {"q", gp.ActionValue}} {
+		if err := posterior.Predict(part.part, at, mean, variance); errors.Is(err, gp.ErrExactFisherKernel) {
+			continue
+		} else if err != nil {
+			return err
+		}
+		c.column(prefix+part.name+"_mean", mean)
+		if variance.Rows > 0 {
+			c.column(prefix+part.name+"_var", variance)
+		}
+	}
+	return nil
 }

@@ -82,8 +82,8 @@ func exactCovarianceProduct(t *testing.T, x *Batch, scaled, g []float64) []float
 	left.MulVec(singular, &left)
 
 	product := linop.Mul(s, at.Fisher(x.Damping), s.FromSlice(p, 1, g), false)
-	compute.Axpy(b, -x.Kernel.FisherWeight(),
-		linop.Mul(s, svd.P, s.FromSlice(len(svd.S), 1, left.RawVector().Data), false), product)
+	compute.Axpy(b, -x.Kernel.FisherWeight(), linop.Mul(s, svd.P, s.FromSlice(len(svd.S), 1, left.RawVector().Data),
+		false), product)
 	return compute.ToSlice(b, product)
 }
 
@@ -101,8 +101,8 @@ func exactKernel(x *Batch, scaled []float64, v *mat.Dense) *mat.SymDense {
 				r := (scaled[i*d+c] - scaled[j*d+c]) / x.Kernel.Hyper.Base[0]
 				sum += math.Exp(-r * r / 2)
 			}
-			k.SetSym(i, j, x.Kernel.C1*x.Kernel.OutputScale*sum+x.Kernel.C2*float64(
-				n)*x.Kernel.FisherVariance*fisher.At(i, j))
+			value := x.Kernel.C1 * x.Kernel.OutputScale * sum
+			k.SetSym(i, j, value+x.Kernel.C2*float64(n)*x.Kernel.FisherVariance*fisher.At(i, j))
 		}
 		k.SetSym(i, i, k.At(i, i)+x.Kernel.Noise)
 	}

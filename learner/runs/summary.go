@@ -46,7 +46,7 @@ It is in %s. Next:
 
   evaluate the best policy   %[3]s evaluate %[4]s
   export it                  %[3]s export %[4]s --to policy
-  plot the run               %[3]s report %[4]s --out plot
+  plot the run               go run ./learner/study report --out plot %[4]s
   compare in TensorBoard     tensorboard --logdir %[5]s
   train further              %[3]s --run-dir %[4]s --resume %[6]s
 `, reached, directory, commandline.Program(), commandline.Quote(directory), commandline.Quote(filepath.Dir(directory)),

@@ -1,4 +1,4 @@
-package study
+package main
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ import (
 	"github.com/dbqpg/dbqpg/learner/train"
 )
 
-// An arm is what a run of a queue has that no setting gives it: a control of an experiment.
+// arm is a change to a queue's run that no setting makes: an experiment's control.
 type arm struct {
 	runs   string // that may have it
 	fits   func(s *config.Settings) bool

@@ -1,4 +1,4 @@
-package study
+package main
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/dbqpg/dbqpg/estimators"
 	"github.com/dbqpg/dbqpg/estimators/compute"
@@ -24,108 +24,58 @@ import (
 	"github.com/dbqpg/dbqpg/learner/train"
 )
 
-// integralsOptions are the flags of integrals.
-type integralsOptions struct {
+// integrals is the measurement of one batch's gradient by truncated Fisher kernels, against the exact kernel.
+type integrals struct {
 	batches []string // npz files
 	run     string   // directory
 	at      uint     // iteration
 	noises  []float64
 	ranks   []uint
+
+	rows [][]string
 }
 
-const integralsQuestion = `What does the truncated Fisher kernel lose, and does completing it bring that back? The gradient of one batch,
-at the kernel that the batch came with but for the noise variance, by singular vectors of several ranks: integrated plainly, as the paper's
-kappa U alpha, and completed. Each is compared, by the cosine of the angle between them, with the gradient of the exact Fisher kernel
-U'(G + damping I)^-1 U, known by its products alone, with G = UU'/n.`
-
-const integralsMethod = `The damping is in the exact kernel, but not in the expectation of uu', so that its own integral is
-kappa G (G + damping I)^-1 U alpha, the reference here (estimators.DampedIntegral). Column "exact, plain" is kappa U alpha of the same alpha,
-which takes the damping to be part of the expectation. The rank "all" keeps every singular value above rounding.`
-
-func integralsCommand() *cobra.Command {
-	o := new(integralsOptions)
-	cmd := &cobra.Command{
-		Use:   "integrals --out DIR",
-		Short: "The truncated Fisher kernel, plain and completed, against the exact one",
-		Long:  integralsQuestion + "\n\n" + integralsMethod,
-		Example: `  learner study integrals --out docs/results/integrals --batch estimators/testdata/swimmer_returns.npz
-  learner study integrals --out integrals --run runs/Swimmer-v2/npg-uapg-s1 --at 100`,
-	}
-	flags := prepare(cmd, o.study, nil)
-	flags.StringArrayVar(&o.batches, "batch", nil, "npz file in the format of learner gradient; may be repeated")
-	flags.StringVar(&o.run, "run", "", "run directory; the run's policy plays a batch")
-	flags.UintVar(&o.at, "at", 100, "iteration of the run's checkpoint")
-	flags.Float64SliceVar(&o.noises, "noises", []float64{1, 0.3, 0.1, 1e-2, 1e-3, 1e-4}, "noise variances")
-	flags.UintSliceVar(&o.ranks, "ranks", []uint{10, 30, 100, 300}, fmt.Sprintf("ranks of the truncated kernel, in addition to the full rank for batches of up to %d samples", linop.ExactSamples))
-	return cmd
+func (m *integrals) flags(flags *pflag.FlagSet) {
+	flags.StringArrayVar(&m.batches, "batch", nil, "npz file in the format of learner gradient; may be repeated")
+	flags.StringVar(&m.run, "run", "", "run directory; the run's policy plays a batch")
+	flags.UintVar(&m.at, "at", 100, "iteration of the run's checkpoint")
+	flags.Float64SliceVar(&m.noises, "noises", []float64{1, 0.3, 0.1, 1e-2, 1e-3, 1e-4}, "noise variances")
+	flags.UintSliceVar(&m.ranks, "ranks", []uint{10, 30, 100, 300}, fmt.Sprintf(
+		"ranks of the truncated kernel, in addition to the full rank for batches of up to %d samples",
+		linop.ExactSamples))
 }
 
-func (o *integralsOptions) study(cmd *cobra.Command) (err error) {
+func (m *integrals) prepare(*job) error {
+	var c checks
+	c.require(!slices.ContainsFunc(m.noises, func(x float64) bool { return !(x > 0) || math.IsInf(x, 0) }),
+		"--noises %v: want positive numbers", m.noises)
+	c.require(len(m.ranks) > 0 && !slices.Contains(m.ranks, 0), "--ranks: give some, from 1 on")
+	return errors.Join(c...)
+}
+
+var integralColumns = []string{"batch", "state_kernel", "noise", "integral", "rank", "cosine"}
+
+func (m *integrals) measure(ctx context.Context, j *job, _ func() error) (err error) {
 	defer compute.Catch(&err)
-	if len(o.batches) == 0 && o.run == "" {
-		return errors.New("--batch or --run: say whose gradients to compare")
+	if len(m.batches) == 0 && m.run == "" {
+		return errors.New("--batch or --run: name the batches whose gradients to compare")
 	}
-	for _, noise := range o.noises {
-		if !(noise > 0) || math.IsInf(noise, 0) {
-			return fmt.Errorf("--noises %v: want positive numbers", noise)
-		}
-	}
-	if len(o.ranks) == 0 || slices.Contains(o.ranks, 0) {
-		return errors.New("--ranks: give some, from 1 on")
-	}
-	j, err := newJob(cmd)
-	if err != nil {
-		return err
-	}
-	p := j.newPage("The truncated Fisher kernel, plain and completed")
-	p.paragraph("%s", integralsQuestion)
-	numbers := p.csv("cosines.csv", "batch", "state_kernel", "noise", "integral", "rank", "cosine")
-	add := func(name string, s *compute.Scope, at *train.Evaluation, kernel gp.Kernel) error {
-		rows, err := o.compare(s, at, kernel)
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		p.heading(name)
-		n := at.Targets.Rows
-		p.paragraph("%d samples; kappa n = %.3g; damping %g.", n, kernel.FisherWeight()*float64(n), at.Fisher.Damping)
-		var header []string
-		var table [][]string
-		for _, r := range rows {
-			header = []string{"c1", "noise"}
-			line := []string{fmt.Sprintf("%g", r.state), fmt.Sprintf("%g", r.noise)}
-			for _, x := range r.integrals {
-				numbers.add(name, r.state, r.noise, x.name, x.rank, x.cosine)
-				header, line = append(header, x.heading), append(line, fmt.Sprintf(x.format, x.cosine))
-			}
-			table = append(table, line)
-		}
-		p.table(header, table)
-		return nil
-	}
-	for _, path := range o.batches {
-		if err := o.file(path, add); err != nil {
+	m.rows = [][]string{integralColumns}
+	for _, path := range m.batches {
+		if err := m.file(path); err != nil {
 			return err
 		}
 	}
-	if o.run != "" {
-		if err := o.checkpoint(cmd.Context(), add); err != nil {
+	if m.run != "" {
+		if err := m.checkpoint(ctx); err != nil {
 			return err
 		}
 	}
-	return j.save(p, integralsMethod, here())
-}
-
-// reporter is where a batch's comparison goes.
-type reporter func(name string, s *compute.Scope, at *train.Evaluation, kernel gp.Kernel) error
-
-// empirical returns the method of all comparisons, but for the rank.
-func empirical(damping float64) *config.Settings {
-	own := config.Hyperparameters{Estimator: config.DBQPG, Fisher: config.Empirical, Damping: damping}
-	return &config.Settings{Hyperparameters: own}
+	return writeRecorded(j.path("cosines"), &record{Settings: texts{}, Measured: thisProgram()}, m.rows)
 }
 
 // file compares on a batch from a file.
-func (o *integralsOptions) file(path string, add reporter) error {
+func (m *integrals) file(path string) error {
 	arrays, err := npz.ReadFile(path)
 	if err != nil {
 		return fmt.Errorf("batch: %w", err)
@@ -141,22 +91,23 @@ func (o *integralsOptions) file(path string, add reporter) error {
 	defer computer.Close()
 	s := compute.NewScope(computer.Backend)
 	defer s.Release()
-	method := train.NewMethod(empirical(batch.Damping), batch.Shape)
-	return add(strings.TrimSuffix(filepath.Base(path), ".npz"), s, batch.Evaluate(s, &method), batch.Kernel)
+	own := config.Hyperparameters{Estimator: config.DBQPG, Fisher: config.Empirical, Damping: batch.Damping}
+	method := train.NewMethod(&config.Settings{Hyperparameters: own}, batch.Shape)
+	return m.compare(strings.TrimSuffix(filepath.Base(path), ".npz"), s, batch.Evaluate(s, &method), batch.Kernel)
 }
 
 // checkpoint compares on a batch that the policy of a run's checkpoint plays.
-func (o *integralsOptions) checkpoint(ctx context.Context, add reporter) error {
-	subjects, err := given("--run ", []string{o.run})
+func (m *integrals) checkpoint(ctx context.Context) error {
+	subjects, err := given("--run ", []string{m.run})
+	if err == nil {
+		err = hasCheckpoints(subjects[0], []uint{m.at})
+	}
 	if err != nil {
 		return err
 	}
-	if err := subjects[0].check([]uint{o.at}); err != nil {
-		return err
-	}
-	subjects[0].settings.Fisher = config.Empirical
-	seed := streams.New(subjects[0].settings.Seed, streams.Study, uint64(o.at)).Uint64()
-	return subjects[0].restore(ctx, uint64(o.at), seed, func(ctx context.Context, r restored) error {
+	subjects[0].Fisher = config.Empirical
+	seed := streams.New(subjects[0].Seed, streams.Study, uint64(m.at)).Uint64()
+	return restore(ctx, subjects[0], uint64(m.at), seed, func(ctx context.Context, r restored) error {
 		batch, err := r.collector.Collect(ctx, collect.Order{Policy: r.run.Policy(1), Steps: r.run.BatchSteps})
 		if err != nil {
 			return err
@@ -167,48 +118,37 @@ func (o *integralsOptions) checkpoint(ctx context.Context, add reporter) error {
 		if err != nil {
 			return err
 		}
-		return add(fmt.Sprintf("%s, iteration %d", subjects[0].settings.Name(), o.at), s, at, kernel)
+		return m.compare(fmt.Sprintf("%s, iteration %d", subjects[0].Name(), m.at), s, at, kernel)
 	})
 }
 
-// row is the cosines of one batch's gradients to the exact one, under one kernel.
-type row struct {
-	state, noise float64
-	integrals    []integral
-}
-
-// integral is the cosine of one way to integrate.
-type integral struct {
-	name, rank      string // rank: of the truncated kernel
-	heading, format string // in the page's table
-	cosine          float64
-}
-
-// compare takes the gradient of a batch in every way, with each state kernel, at each noise.
-func (o *integralsOptions) compare(s *compute.Scope, at *train.Evaluation, kernel gp.Kernel) ([]row, error) {
+// compare takes the gradient of a batch in every way, with and without the state kernel, at each noise.
+func (m *integrals) compare(name string, s *compute.Scope, at *train.Evaluation, kernel gp.Kernel) error {
 	estimate, err := estimators.MonteCarlo{}.Estimate(s, &at.Batch)
 	if err != nil {
-		return nil, err
+		return fmt.Errorf("%s: %w", name, err)
 	}
 	monteCarlo := compute.ToSlice(s.Backend(), estimate.Gradient)
-	var rows []row
 	for _, state := range []float64{kernel.C1, 0} {
-		for _, noise := range o.noises {
+		for _, noise := range m.noises {
 			k := kernel
 			k.C1, k.Noise = state, noise
-			integrals, err := o.integrals(s, at, k, monteCarlo)
-			if err != nil {
-				return nil, fmt.Errorf("noise %g: %w", noise, err)
+			add := func(integral, rank string, cosine float64) {
+				m.rows = append(m.rows, []string{name, rounded(state, -1), rounded(noise, -1), integral, rank,
+					rounded(cosine, -1)})
 			}
-			rows = append(rows, row{state, noise, integrals})
+			if err := m.integrate(s, at, k, monteCarlo, add); err != nil {
+				return fmt.Errorf("%s, noise %g: %w", name, noise, err)
+			}
 		}
 	}
-	return rows, nil
+	return nil
 }
 
-// integrals takes the gradients under one kernel.
-func (o *integralsOptions) integrals(s *compute.Scope, at *train.Evaluation, k gp.Kernel, monteCarlo []float64) ([]integral, error) {
-	ranks, full := o.ranks, uint(0)
+// integrate takes the gradients under one kernel, and adds their cosines to that of the exact kernel.
+func (m *integrals) integrate(s *compute.Scope, at *train.Evaluation, k gp.Kernel, monteCarlo []float64,
+	add func(integral, rank string, cosine float64)) error {
+	ranks, full := m.ranks, uint(0)
 	if n := at.Targets.Rows; n <= linop.ExactSamples {
 		full = uint(min(n, len(monteCarlo)))
 		ranks = append(slices.DeleteFunc(slices.Clone(ranks), func(r uint) bool { return r >= full }), full)
@@ -218,36 +158,39 @@ func (o *integralsOptions) integrals(s *compute.Scope, at *train.Evaluation, k g
 	random := train.NewRandom(1, 0)
 	batch := at.Batch
 	if err := decompose(scope, at, int(ranks[0]), random, &batch); err != nil {
-		return nil, err
+		return err
 	}
-	exact, err := gp.ExactFisher{Seed: random.Probe.Uint64()}.Kernel(scope, at.Scores, at.Fisher.Matrix, at.Fisher.Damping)
+	exact, err := gp.ExactFisher{Seed: random.Probe.Uint64()}.Kernel(scope, at.Scores, at.Fisher.Matrix,
+		at.Fisher.Damping)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	iterative := gp.Iterative{FisherKernel: exact, Seed: random.Probe.Uint64()}
-	gradients, err := integrate(scope, &batch, k, iterative, estimators.DampedIntegral{Kernel: exact}, estimators.PlainIntegral{})
+	gradients, err := gradientsBy(scope, &batch, k, iterative, estimators.DampedIntegral{Kernel: exact},
+		estimators.PlainIntegral{})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	reference, exactPlain := gradients[0], gradients[1]
-	var all []integral
 	for _, rank := range ranks {
 		name := fmt.Sprint(rank)
 		if rank == full {
 			name = "all"
 		}
 		if err := decompose(scope, at, int(rank), random, &batch); err != nil {
-			return nil, err
+			return err
 		}
-		gradients, err := integrate(scope, &batch, k, gp.Direct{}, estimators.PlainIntegral{}, estimators.CompletedIntegral{})
+		gradients, err := gradientsBy(scope, &batch, k, gp.Direct{}, estimators.PlainIntegral{},
+			estimators.CompletedIntegral{})
 		if err != nil {
-			return nil, err
+			return err
 		}
-		all = append(all, integral{"plain", name, "rank " + name + ": plain", "%.3f", cosine(gradients[0], reference)},
-			integral{"completed", name, "completed", "**%.3f**", cosine(gradients[1], reference)})
+		add("plain", name, cosine(gradients[0], reference))
+		add("completed", name, cosine(gradients[1], reference))
 	}
-	return append(all, integral{"exact, plain", "", "exact, plain", "%.3f", cosine(exactPlain, reference)},
-		integral{"Monte Carlo", "", "Monte Carlo", "%.3f", cosine(monteCarlo, reference)}), nil
+	add("exact, plain", "", cosine(exactPlain, reference))
+	add("Monte Carlo", "", cosine(monteCarlo, reference))
+	return nil
 }
 
 // decompose gives a batch U's decomposition at some rank.
@@ -258,14 +201,15 @@ func decompose(s *compute.Scope, at *train.Evaluation, rank int, random train.Ra
 	return err
 }
 
-// integrate returns the gradient by each integral of one posterior.
-func integrate(s *compute.Scope, batch *estimators.Batch, k gp.Kernel, solver gp.Solver, integrals ...estimators.Integral) ([][]float64, error) {
+// gradientsBy returns the gradient by each integral of one posterior.
+func gradientsBy(s *compute.Scope, batch *estimators.Batch, k gp.Kernel, solver gp.Solver,
+	integrals ...estimators.Integral) (
+	gradients [][]float64, err error) {
 	q := estimators.Quadrature{Kernel: k, Solver: solver}
 	posterior, err := q.Condition(s, batch)
 	if err != nil {
 		return nil, err
 	}
-	var gradients [][]float64
 	for _, q.Integral = range integrals {
 		e, err := q.Integrate(s, batch, posterior)
 		if err != nil {
@@ -274,4 +218,22 @@ func integrate(s *compute.Scope, batch *estimators.Batch, k gp.Kernel, solver gp
 		gradients = append(gradients, compute.ToSlice(s.Backend(), e.Gradient))
 	}
 	return gradients, nil
+}
+
+func (m *integrals) read(j *job) (all []*series, _ []string, err error) {
+	if all, err = j.readData("cosines.csv", integralColumns[:5]); err != nil {
+		return nil, nil, err
+	}
+	if len(all) == 0 {
+		return nil, nil, fmt.Errorf("--out %s: nothing is measured yet: there is no cosines.csv", j.out)
+	}
+	colors := map[string]int{}
+	for _, s := range all {
+		s.labels["name"] = strings.TrimSpace(s.labels["rank"] + " " + s.labels["integral"])
+		if _, ok := colors[s.labels["name"]]; !ok {
+			colors[s.labels["name"]] = len(colors)
+		}
+		s.color = colors[s.labels["name"]]
+	}
+	return all, nil, nil
 }

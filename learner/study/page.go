@@ -1,83 +1,146 @@
-package study
+package main
 
 import (
-	"bytes"
-	"encoding/csv"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"math"
 	"os"
+	"slices"
 	"strings"
-
-	"github.com/spf13/cobra"
 
 	"github.com/dbqpg/dbqpg/internal/atomicfile"
 	"github.com/dbqpg/dbqpg/internal/chart"
 	"github.com/dbqpg/dbqpg/internal/stats"
-	"github.com/dbqpg/dbqpg/learner/device"
 )
 
-const (
-	pageName  = "README.md"
-	notesName = "notes.md"
-)
-
-// mark returns the first line of a study's page, which identifies it as generated.
-func mark(cmd *cobra.Command) string {
-	return fmt.Sprintf("<!-- written by learner study %s; what you have to add goes into %s -->\n", cmd.Name(), notesName)
+// block is a part of a page: a heading, a figure or a table, and a text.
+type block struct {
+	Heading string
+	Where   map[string][]string // labels of the series that are shown
+	CSV     string              // of a table or pairs: the file that has them, in place of the page
+	Figure  *figure
+	Table   *table
+	Pairs   *pairs
+	Claims  *pairs // a comparison of each of the experiment's claims
+	Scores  *scores
+	Text    string
 }
 
-// page is the Markdown that a study writes, with the tables and the figure that are beside it.
+// table summarises groups of series, a row each.
+type table struct {
+	Rows    []string // labels; heading=label has another heading
+	By      []string // further labels that tell rows apart
+	Across  string   // a label whose values have columns of their own
+	Columns []string // those values; none: all, in the order of the series
+	Cells   []cell
+}
+
+// cell is a column of a table.
+type cell struct {
+	Head  string
+	Of    string // a quantity
+	As    string // a statistic; or each, reached, tenths or line
+	Label string // instead: a label
+	Fact  string // instead: a fact of the record
+	Unit  string
+	// Interval says that a file has the ends of the interval too. Digits are a file's significant digits, 0: as few as
+	// round-trip.
+	Interval bool
+	Digits   int
+	Scale    float64 // of the numbers that readers see; 0: 1
+}
+
+// page is the Markdown that a study writes, with the tables and the figures that are beside it.
 type page struct {
 	strings.Builder
-	tables  []*table
-	figures map[string]chart.Figure // by the names of their files
+	job        *job
+	quantities map[string]quantity
+	figures    map[string]chart.Figure // by the names of their files
+	tables     map[string][][]string
 }
 
-func (j *job) newPage(title string) *page {
-	p := &page{figures: map[string]chart.Figure{}}
+// report writes the page with its tables and figures.
+func (e *experiment) report(j *job, all []*series, facts []string) error {
+	p := &page{job: j, quantities: e.Quantities, figures: map[string]chart.Figure{}, tables: map[string][][]string{}}
 	p.WriteString(mark(j.cmd))
-	p.WriteString("# " + title + "\n")
-	return p
+	p.WriteString("# " + e.Title + "\n")
+	p.text(e.Question)
+	for _, s := range all {
+		if s.record != nil && s.record.Note != "" {
+			facts = append(facts, s.record.Note)
+		}
+	}
+	for _, b := range e.Page {
+		p.block(e, b, matching(all, b.Where))
+	}
+	p.heading("How")
+	p.WriteString("\n```\n" + j.command() + "\n```\n")
+	p.text(e.Method)
+	facts, _ = counted(facts)
+	p.text(strings.Join(append(facts, provenance(all)+"."), "\n\n"))
+	return p.save()
+}
+
+// block writes a block, unless there are no series for it, or no pairs.
+func (p *page) block(e *experiment, b block, all []*series) {
+	var rows [][]string
+	switch {
+	case len(all) == 0:
+		return
+	case b.Table != nil:
+		rows = b.Table.rows(p, all, b.CSV != "")
+	case b.Pairs != nil:
+		if rows = b.Pairs.rows(p, all, b.CSV != ""); len(rows) == 1 && b.CSV == "" {
+			return
+		}
+	}
+	if b.CSV != "" {
+		p.tables[b.CSV] = rows
+		return
+	}
+	if b.Heading != "" {
+		p.heading(b.Heading)
+	}
+	switch {
+	case rows != nil:
+		p.table(rows)
+	case b.Figure != nil:
+		name := cmp.Or(b.Figure.Name, e.name)
+		p.figures[name] = b.Figure.draw(p, all)
+		fmt.Fprintf(p, "\n![%s](%s.png)\n", b.Figure.Alt, name)
+	case b.Claims != nil:
+		for _, c := range e.Claims {
+			b.Claims.check(p, matching(all, c.Where), c)
+		}
+	case b.Scores != nil:
+		b.Scores.write(p, all)
+	}
+	p.text(b.Text)
 }
 
 func (p *page) heading(text string) { p.WriteString("\n## " + text + "\n") }
 
-// paragraph wraps its text, so that diffs of a page are readable.
-func (p *page) paragraph(format string, args ...any) {
-	p.WriteString("\n" + wrap(fmt.Sprintf(format, args...), "") + "\n")
-}
-
-func (p *page) item(format string, args ...any) {
-	p.WriteString("- " + wrap(fmt.Sprintf(format, args...), "  ") + "\n")
-}
-
-// draw shows a figure, which save writes to name.svg and name.png.
-func (p *page) draw(name, alt string, figure chart.Figure) {
-	p.figures[name] = figure
-	fmt.Fprintf(p, "\n![%s](%s.png)\n", alt, name)
-}
-
-func (p *page) code(text string) { p.WriteString("\n```\n" + text + "\n```\n") }
-
-func (p *page) table(header []string, rows [][]string) {
-	fmt.Fprintf(p, "\n| %s |\n|%s\n", strings.Join(header, " | "), strings.Repeat("---|", len(header)))
-	for _, row := range rows {
-		fmt.Fprintf(p, "| %s |\n", strings.Join(row, " | "))
+// text writes paragraphs, wrapped so that diffs of a page are readable.
+func (p *page) text(text string) {
+	for paragraph := range strings.SplitSeq(strings.TrimSpace(text), "\n\n") {
+		if paragraph != "" {
+			p.WriteString("\n" + wrap(paragraph) + "\n")
+		}
 	}
 }
 
-// wrap breaks a text at about 90 columns, later lines indented.
-func wrap(text, indent string) string {
+// wrap breaks a text at about 100 columns.
+func wrap(text string) string {
 	var out strings.Builder
 	column := 0
 	for i, word := range strings.Fields(text) {
 		switch {
 		case i == 0:
-		case column+1+len(word) > 88:
-			out.WriteString("\n" + indent)
-			column = len(indent)
+		case column+1+len(word) > 100:
+			out.WriteByte('\n')
+			column = 0
 		default:
 			out.WriteByte(' ')
 			column++
@@ -88,23 +151,27 @@ func wrap(text, indent string) string {
 	return out.String()
 }
 
-// save adds how the page was made and by what, and the notes if there are any, and writes it, after what is beside it.
-func (j *job) save(p *page, how, provenance string) error {
-	for _, t := range p.tables {
-		if err := t.save(j); err != nil {
+// table writes a table, whose first row is its header.
+func (p *page) table(rows [][]string) {
+	fmt.Fprintf(p, "\n| %s |\n|%s\n", strings.Join(rows[0], " | "), strings.Repeat("---|", len(rows[0])))
+	for _, row := range rows[1:] {
+		fmt.Fprintf(p, "| %s |\n", strings.Join(row, " | "))
+	}
+}
+
+// save writes the tables and figures, and then the page.
+func (p *page) save() error {
+	for name, rows := range p.tables {
+		if err := writeCSV(p.job.path(name), rows); err != nil {
 			return err
 		}
 	}
 	for name, figure := range p.figures {
-		if err := figure.Save(j.path(name)); err != nil {
+		if err := figure.Save(p.job.path(name)); err != nil {
 			return err
 		}
 	}
-	p.heading("How")
-	p.code(j.command())
-	p.paragraph("%s", how)
-	p.paragraph("%s.", provenance)
-	notes, err := os.ReadFile(j.path(notesName))
+	notes, err := os.ReadFile(p.job.path(notesName))
 	switch {
 	case err == nil:
 		p.heading("Notes")
@@ -112,119 +179,249 @@ func (j *job) save(p *page, how, provenance string) error {
 	case !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("read the notes: %w", err)
 	}
-	if err := atomicfile.Write(j.path(pageName), []byte(p.String())); err != nil {
+	if err := atomicfile.Write(p.job.path(pageName), []byte(p.String())); err != nil {
 		return fmt.Errorf("write the page: %w", err)
 	}
-	j.log.Info("written", "page", j.path(pageName))
+	p.job.log.Info("written", "page", p.job.path(pageName))
 	return nil
 }
 
-// here describes this program and this machine.
-func here() string { return device.Versions() + ". " + device.Machine() }
-
-// table is a future file of comma-separated values.
-type table struct {
-	name   string
-	out    bytes.Buffer
-	writer *csv.Writer
-}
-
-// csv begins a table, which save writes under that name.
-func (p *page) csv(name string, columns ...string) *table {
-	t := newTable(name, columns...)
-	p.tables = append(p.tables, t)
-	return t
-}
-
-func newTable(name string, columns ...string) *table {
-	t := &table{name: name}
-	t.writer = csv.NewWriter(&t.out)
-	t.row(columns...)
-	return t
-}
-
-// save writes the table.
-func (t *table) save(j *job) error {
-	t.writer.Flush()
-	if err := atomicfile.Write(j.path(t.name), t.out.Bytes()); err != nil {
-		return fmt.Errorf("write %s: %w", t.name, err)
-	}
-	return nil
-}
-
-func (t *table) row(fields ...string) { _ = t.writer.Write(fields) } // to memory, which does not fail
-
-// add adds a row of any values: numbers with the fewest digits that round-trip, NaN as an empty field.
-func (t *table) add(fields ...any) {
-	var texts []string
-	for _, field := range fields {
-		switch x := field.(type) {
-		case float64:
-			texts = append(texts, exact(x))
-		case stats.Estimate:
-			texts = append(texts, exact(x.Value), exact(x.Low), exact(x.High))
-		default:
-			texts = append(texts, fmt.Sprint(x))
+// rows returns the table, with its header, for a file or for the page.
+func (t *table) rows(p *page, all []*series, file bool) [][]string {
+	header, labels := heads(t.Rows)
+	columns := t.Columns
+	if t.Across != "" && columns == nil {
+		for _, group := range grouped(all, t.Across) {
+			columns = append(columns, group[0].labels[t.Across])
 		}
 	}
-	t.row(texts...)
+	if t.Across == "" {
+		columns = []string{""}
+	}
+	for _, column := range columns {
+		for _, c := range t.Cells {
+			header = append(header, strings.Trim(column+": "+c.Head, ": "))
+			if file && c.Interval {
+				header = append(header, c.Head+"_low", c.Head+"_high")
+			}
+		}
+	}
+	rows := [][]string{header}
+	for _, group := range grouped(all, slices.Concat(labels, t.By)...) {
+		var row []string
+		for _, label := range labels {
+			row = append(row, group[0].labels[label])
+		}
+		for _, column := range columns {
+			of := group
+			if t.Across != "" {
+				of = matching(group, map[string][]string{t.Across: {column}})
+			}
+			for _, c := range t.Cells {
+				row = append(row, c.texts(p, of, file)...)
+			}
+		}
+		rows = append(rows, row)
+	}
+	return rows
 }
 
-func exact(x float64) string {
-	if math.IsNaN(x) {
-		return ""
+// heads returns the headings and the labels of a table's rows, label or heading=label.
+func heads(rows []string) (heads, labels []string) {
+	for _, row := range rows {
+		head, label, renamed := strings.Cut(row, "=")
+		if !renamed {
+			label = head
+		}
+		heads, labels = append(heads, head), append(labels, label)
+	}
+	return heads, labels
+}
+
+// texts formats a cell; a file has its value, and the ends of its interval if they are asked for.
+func (c cell) texts(p *page, group []*series, file bool) []string {
+	if len(group) == 0 {
+		return []string{"-"}
+	}
+	if c.Label != "" {
+		return []string{group[0].labels[c.Label]}
+	}
+	if c.Fact != "" {
+		if group[0].record == nil {
+			return []string{"-"}
+		}
+		return []string{fact(group[0].record.Facts[c.Fact])}
+	}
+	if format := formats[c.As]; format != nil {
+		return []string{format(c, group, p.quantities[c.Of])}
+	}
+	e := statistics[c.As](group, p.quantities[c.Of])
+	if !file {
+		scale := cmp.Or(c.Scale, 1)
+		text := estimate(stats.Estimate{Value: scale * e.Value, Low: scale * e.Low, High: scale * e.High})
+		return []string{text + c.Unit}
+	}
+	digits := cmp.Or(c.Digits, -1)
+	texts := []string{rounded(e.Value, digits)}
+	if c.Interval {
+		texts = append(texts, rounded(e.Low, digits), rounded(e.High, digits))
+	}
+	return texts
+}
+
+// fact formats a fact of a record.
+func fact(x any) string {
+	if x, ok := x.(float64); ok && x < 1e5 {
+		return figures(x)
 	}
 	return fmt.Sprint(x)
 }
 
-// point adds a point with its interval to a line of a figure.
-func point(s *chart.Series, x float64, y stats.Estimate) {
-	s.X, s.Y, s.Low, s.High = append(s.X, x), append(s.Y, y.Value), append(s.Low, y.Low), append(s.High, y.High)
+// formats are cells that are no single estimate.
+var formats = map[string]func(c cell, group []*series, q quantity) string{
+	"each": func(c cell, group []*series, q quantity) string { // each run's, with its seed
+		var all []string
+		for _, s := range group {
+			text := figures(cmp.Or(c.Scale, 1)*stats.Mean(q.values(s))) + c.Unit
+			if seed := s.labels["seed"]; seed != "" {
+				text += " (" + seed + ")"
+			}
+			all = append(all, text)
+		}
+		return strings.Join(all, ", ")
+	},
+	"reached": func(c cell, group []*series, q quantity) string { // the median, and how many come there
+		x := q.pooled(group)
+		reached := slices.DeleteFunc(slices.Clone(x), func(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 1) })
+		count, median := fmt.Sprintf("(%d of %d)", len(reached), len(x)), middle(x)
+		switch {
+		case math.IsNaN(median):
+			return "-"
+		case math.IsInf(median, 1):
+			return "not by most " + count
+		}
+		return figures(cmp.Or(c.Scale, 1)*median) + c.Unit + " " + count
+	},
+	"tenths": func(c cell, group []*series, q quantity) string { // the mean, and the extremes of ten parts' means
+		x := known(q.pooled(group))
+		if len(x) == 0 {
+			return "not recorded"
+		}
+		var parts []float64
+		n := min(10, len(x))
+		for k := range n {
+			parts = append(parts, stats.Mean(x[k*len(x)/n:(k+1)*len(x)/n]))
+		}
+		scale := cmp.Or(c.Scale, 1)
+		return fmt.Sprintf("%s%s (%s to %s)", figures(scale*stats.Mean(x)), c.Unit,
+			figures(scale*slices.Min(parts)), figures(scale*slices.Max(parts)))
+	},
+	"line": func(c cell, group []*series, q quantity) string { // of least squares, over the label samples
+		var x []float64
+		for _, s := range group {
+			samples, _ := number(s.labels["samples"])
+			x = append(x, samples)
+		}
+		line := stats.Fit(x, q.pooled(group))
+		return fmt.Sprintf("%s ms + %s µs a sample, R² = %.4f", figures(1e3*line.Intercept), figures(1e6*line.Slope),
+			line.R2)
+	},
 }
 
-// found is the heading above the paper's claims.
-const found = "What the paper found, and what was found here"
-
-// verdict says whether a claim holds.
-func verdict(holds bool) string {
-	if holds {
-		return "**agrees**"
-	}
-	return "**disagrees**"
+// pairs compares pairs of groups, a row each for every pair and every place where both are.
+type pairs struct {
+	Rows  []string // labels of the places, as in a table
+	By    string   // the label that tells the two apart
+	Pairs [][2]string
+	Cells []contrast
 }
 
-// figures formats a number for readers, with three significant digits where that takes decimals.
-func figures(x float64) string {
-	switch {
-	case math.IsNaN(x):
-		return "-"
-	case math.Abs(x) >= 100:
-		return fmt.Sprintf("%.0f", x)
-	}
-	return fmt.Sprintf("%.3g", x)
+// claim is a statement of the paper, which the first contrast of some pairs decides.
+type claim struct {
+	Paper string // as a sentence
+	Claim string // above or alike
+	Pairs [][2]string
+	Where map[string][]string
 }
 
-// estimate formats a value with its interval for readers.
-func estimate(e stats.Estimate) string {
-	if !(e.Low < e.High) {
-		return figures(e.Value)
+// check writes the comparison of a claim.
+func (t *pairs) check(p *page, all []*series, c claim) {
+	pairs := *t
+	pairs.Pairs, pairs.Cells = c.Pairs, slices.Clone(t.Cells)
+	pairs.Cells[0].Claim = c.Claim
+	rows := pairs.rows(p, all, false)
+	var outcomes []string
+	for _, row := range rows[1:] {
+		outcomes = append(outcomes, row[len(row)-1])
 	}
-	return fmt.Sprintf("%s [%s, %s]", figures(e.Value), figures(e.Low), figures(e.High))
+	p.text(fmt.Sprintf("The paper: %s Here: %s.", c.Paper, summary(outcomes)))
+	if len(rows) > 1 {
+		p.table(rows)
+	}
 }
 
-// signed formats a difference with its interval.
-func signed(e stats.Estimate) string {
-	text := estimate(e)
-	if e.Value > 0 {
-		return "+" + text
+// rows returns the table with its header; the page's has the outcome of the first contrast's claim, if it has one.
+func (t *pairs) rows(p *page, all []*series, file bool) [][]string {
+	header, places := heads(t.Rows)
+	judged := !file && t.Cells[0].Claim != ""
+	if file {
+		header = append(header, "one", "other")
+	} else {
+		header = append(header, "pair")
 	}
-	return text
+	for _, c := range t.Cells {
+		header = append(header, c.Head)
+		if file {
+			header = append(header, c.Head+"_low", c.Head+"_high")
+		}
+	}
+	if judged {
+		header = append(header, "the claim")
+	}
+	rows := [][]string{header}
+	for _, pair := range t.Pairs {
+		for _, group := range grouped(all, places...) {
+			one := matching(group, map[string][]string{t.By: {pair[0]}})
+			other := matching(group, map[string][]string{t.By: {pair[1]}})
+			if len(one) == 0 || len(other) == 0 {
+				continue
+			}
+			var row []string
+			for _, place := range places {
+				row = append(row, group[0].labels[place])
+			}
+			if file {
+				row = append(row, pair[0], pair[1])
+			} else {
+				sign := map[bool]string{false: " − ", true: " / "}[t.Cells[0].As == "ratio"]
+				row = append(row, one[0].label("name")+sign+other[0].label("name"))
+			}
+			var first stats.Estimate
+			for i, c := range t.Cells {
+				e := c.of(p.quantities[c.Of], one, other)
+				if i == 0 {
+					first = e
+				}
+				if file {
+					row = append(row, rounded(e.Value, 5), rounded(e.Low, 5), rounded(e.High, 5))
+				} else {
+					row = append(row, c.text(e))
+				}
+			}
+			if judged {
+				c := t.Cells[0]
+				row = append(row, c.judge(first, c.margin(p.quantities[c.Of], other)))
+			}
+			rows = append(rows, row)
+		}
+	}
+	return rows
 }
 
-// plural formats a count of things.
-func plural(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
+// margin returns the difference below which two are alike: a tenth of the second's, unless the contrast has its own.
+func (c contrast) margin(q quantity, second []*series) float64 {
+	if c.Margin > 0 {
+		return c.Margin
 	}
-	return fmt.Sprintf("%d %ss", n, thing)
+	return 0.1 * math.Abs(stats.IQM(q.pooled(second)))
 }

@@ -1,305 +1,298 @@
-package study
+package main
 
 import (
 	"cmp"
-	"encoding/csv"
-	"errors"
+	"context"
 	"fmt"
-	"io"
-	"io/fs"
-	"maps"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
+	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/learner/runs"
 )
 
-// readRuns reads runs, whose directories may be those of workers, and groups those that differ in nothing but the seed. A group is named by its estimator
-// and by what it differs in from others of the task; its runs are as long as the shortest of them.
-func readRuns(dirs []string) (*results, error) {
-	r := new(results)
-	var described []map[string]string // the settings of each group
-	for _, dir := range dirs {
-		dir, err := runs.Directory(dir)
+// given returns the settings of existing runs, whose directories are named. Errors begin with before.
+func given(before string, directories []string) (all []*config.Settings, err error) {
+	for _, directory := range directories {
+		s, err := settingsOf(directory)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%s%s: %w", before, directory, err)
 		}
-		settings, err := identify(dir)
-		if err != nil {
-			return nil, err
+		i := slices.IndexFunc(all, func(other *config.Settings) bool { return other.Name() == s.Name() })
+		if i >= 0 {
+			return nil, fmt.Errorf("%s%s: %s is a run of the same name: give them different seeds", before, directory,
+				all[i].RunDir)
 		}
-		seed, err := strconv.ParseUint(settings["seed"], 10, 64)
-		if err != nil {
-			return nil, fmt.Errorf("%s: the seed is %.40q", dir, settings["seed"])
-		}
-		delete(settings, "seed")
-		i := slices.IndexFunc(described, func(other map[string]string) bool { return maps.Equal(other, settings) })
-		if i < 0 {
-			i = len(described)
-			described = append(described, settings)
-			r.groups = append(r.groups, &group{setting: setting{env: settings["env"]}})
-		}
-		g := r.groups[i]
-		if slices.Contains(g.seeds, uint(seed)) {
-			return nil, fmt.Errorf("%s: another of these runs has the same settings and the same seed, %d: name one of them", dir, seed)
-		}
-		builds, err := runs.Builds(dir)
-		if err != nil {
-			return nil, err
-		}
-		r.record(builds)
-		if err := g.read(runs.ProgressFile(dir), uint(seed)); err != nil {
-			return nil, err
-		}
+		all = append(all, s)
 	}
-	for i, g := range r.groups {
-		g.variant = named(described[i], described)
-		if g.cut(math.MaxInt) {
-			g.variant.name += fmt.Sprintf(", first %s", plural(len(g.returns[0]), "iteration"))
-		}
-	}
-	return r, nil
+	return all, nil
 }
 
-// read adds the run of a table, which may lack the environment steps.
-func (g *group) read(path string, seed uint) error {
-	columns, err := readColumns(path, "steps", "return_mean")
-	if err == nil && len(columns[0]) == 0 {
-		err = fmt.Errorf("%s has no finished iteration", path)
-	}
-	if err == nil {
-		g.seeds, g.steps, g.returns = append(g.seeds, seed), append(g.steps, columns[0]), append(g.returns, columns[1])
-	}
-	return err
-}
-
-// cut makes all runs of a group as long as the shortest, and no longer than most; it reports whether any was longer.
-func (g *group) cut(most int) (any bool) {
-	least := most
-	for _, curve := range g.returns {
-		least = min(least, len(curve))
-	}
-	for i := range g.returns {
-		any = any || len(g.returns[i]) > least
-		g.steps[i], g.returns[i] = g.steps[i][:least], g.returns[i][:least]
-	}
-	return any
-}
-
-// named returns the variant of a run's settings among several: its estimator's, and in its name what all do not have alike.
-func named(settings map[string]string, all []map[string]string) variant {
-	v := variant{name: strings.ToUpper(settings["estimator"]), color: -1}
-	plain := true
-	for _, name := range slices.Sorted(maps.Keys(settings)) {
-		if name == "env" || name == "estimator" || !slices.ContainsFunc(all, func(other map[string]string) bool {
-			return other["env"] == settings["env"] && other["estimator"] == settings["estimator"] && other[name] != settings[name]
-		}) {
-			continue
-		}
-		plain = false
-		v.name += fmt.Sprintf(", %s=%s", name, settings[name])
-	}
-	if i := slices.IndexFunc(compared, func(c variant) bool { return plain && c.directory == settings["estimator"] }); i >= 0 {
-		v.color = compared[i].color
-	}
-	v.directory = v.name
-	return v
-}
-
-// identify returns the settings that determine a run's results, by name: those in its config.yaml, or where there is none
-// what its directory's name says, <algorithm>-<estimator>-s<seed>.
-func identify(dir string) (map[string]string, error) {
-	path := filepath.Join(dir, config.FileName)
-	data, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		name := strings.Split(filepath.Base(filepath.Clean(dir)), "-")
-		if len(name) != 3 || !strings.HasPrefix(name[2], "s") {
-			return nil, fmt.Errorf("%s is no run: it has no %s and is not named like one, <algorithm>-<estimator>-s<seed>", dir, config.FileName)
-		}
-		return map[string]string{"env": filepath.Base(filepath.Dir(filepath.Clean(dir))), "algorithm": name[0], "estimator": name[1], "seed": name[2][1:]}, nil
-	}
-	all := map[string]any{}
-	if err == nil {
-		err = yaml.Unmarshal(data, &all)
-	}
-	if err == nil && (all["estimator"] == nil || all["seed"] == nil) {
-		err = errors.New("no estimator, or no seed")
-	}
+// settingsOf returns the settings of a run by its config.yaml. Settings that this program does not have are ignored: an
+// earlier program may have trained the run.
+func settingsOf(directory string) (*config.Settings, error) {
+	text, err := os.ReadFile(filepath.Join(directory, config.FileName))
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, fmt.Errorf("it is no run's directory: %w", err)
 	}
-	settings, known := map[string]string{}, (&config.Settings{}).Identity()
-	for name, value := range all {
-		if _, ok := known[name]; ok || name == "task" {
-			settings[name] = fmt.Sprint(value)
+	values := map[string]any{}
+	if err := yaml.Unmarshal(text, &values); err != nil {
+		return nil, fmt.Errorf("%s: %w", config.FileName, err)
+	}
+	known := (&config.Settings{}).Identity()
+	known["iterations"], known["steps"] = "", ""
+	assignments := []config.Assignment{unevaluated, {Name: "run_dir", Value: directory}}
+	for _, name := range sortedKeys(known) {
+		value := strings.Trim(strings.ReplaceAll(fmt.Sprint(values[name]), " ", ","), "[]")
+		if _, set := values[name]; set && value != "" && (value != "0" || name != "iterations" && name != "steps") {
+			assignments = append(assignments, config.Assignment{Name: name, Value: value})
 		}
 	}
-	return settings, nil
+	return config.Resolve(assignments...)
 }
 
-// The columns of a reference, the first of each that a file has.
-var (
-	taskColumns   = []string{"task", "env"}
-	returnColumns = []string{"return", "return_mean", "avg_return"}
-)
-
-// readReference reads the curves of a CSV file, FILE or NAME=FILE, of the tasks that the runs have; where these are told apart by
-// algorithm, each with that of its own, or else the first.
-func (r *results) readReference(reference string, runs *results) error {
-	name, path, named := strings.Cut(reference, "=")
-	if !named {
-		path = reference
-		name = strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
-	}
-	header, err := readHeader(path)
+// publishRuns publishes the complete runs that are the command's arguments: for each the table that rows returns, under
+// data/TASK/METHOD-sSEED, METHOD being the algorithm and the variant.
+func publishRuns(j *job, rows func(s *config.Settings, method string) ([][]string, error)) error {
+	settings, err := given("", j.cmd.Flags().Args())
 	if err != nil {
 		return err
 	}
-	first := func(names ...string) string {
-		if i := slices.IndexFunc(names, func(name string) bool { return slices.Contains(header, name) }); i >= 0 {
-			return names[i]
-		}
-		return ""
-	}
-	value, labels := first(returnColumns...), []string{first("label")}
-	if value == "" {
-		return fmt.Errorf("%s has no column %s", path, strings.Join(returnColumns, ", "))
-	}
-	if labels[0] == "" {
-		labels = []string{first("algorithm"), first("estimator")}
-	}
-	wanted := slices.Concat(labels, []string{first(taskColumns...), first("algorithm"), first("seed"), first("steps"), value})
-	settings := runs.settings()
-	return readRows(path, wanted, func(row []string) error {
-		label := slices.DeleteFunc(slices.Clone(row[:len(labels)]), func(text string) bool { return text == "" })
-		row = row[len(labels):]
-		task, algorithm := row[0], row[1]
-		i := slices.IndexFunc(settings, func(s setting) bool {
-			return (task == "" || task == s.env) && (algorithm == "" || s.algorithm == "" || strings.EqualFold(algorithm, s.algorithm))
-		})
-		if i < 0 {
-			return nil
-		}
-		s := settings[i]
-		if s.algorithm != "" {
-			label = slices.DeleteFunc(label, func(text string) bool { return text == algorithm })
-		}
-		seed, err := strconv.ParseUint(cmp.Or(row[2], "0"), 10, 64)
-		if err != nil {
-			return fmt.Errorf("seed %.40q", row[2])
-		}
-		steps, err := number(row[3])
+	for _, s := range settings {
+		progress, err := readColumns(runs.ProgressFile(s.RunDir), "steps")
 		if err != nil {
 			return err
 		}
-		mean, err := strconv.ParseFloat(row[4], 64)
+		if _, complete := (&trial{settings: s}).length(progress.columns["steps"]); !complete {
+			return fmt.Errorf("%s is not complete: resume it first", s.RunDir)
+		}
+		method := string(s.Algorithm) + "-" + variantOf(s, "").As
+		table, err := rows(s, method)
 		if err != nil {
 			return err
 		}
-		v := variant{name: strings.Join(append(label, name), ", "), color: -1}
-		if i := slices.IndexFunc(compared, func(c variant) bool { return slices.Contains(label, c.name) }); i >= 0 {
-			v.color = compared[i].color
-		}
-		r.add(s, v, uint(seed), steps, mean)
-		return nil
-	})
-}
-
-// add adds an iteration to the run of a seed of a variant.
-func (r *results) add(s setting, v variant, seed uint, steps, mean float64) {
-	v.directory = v.name
-	g := r.find(s, v.name)
-	if g == nil {
-		g = &group{setting: s, variant: v}
-		r.groups = append(r.groups, g)
-	}
-	i := slices.Index(g.seeds, seed)
-	if i < 0 {
-		i = len(g.seeds)
-		g.seeds, g.steps, g.returns = append(g.seeds, seed), append(g.steps, nil), append(g.returns, nil)
-	}
-	g.steps[i], g.returns[i] = append(g.steps[i], steps), append(g.returns[i], mean)
-}
-
-// readColumns reads the named columns of a progress.csv, as numbers; NaN where there is none.
-func readColumns(path string, names ...string) ([][]float64, error) {
-	columns := make([][]float64, len(names))
-	err := readRows(path, names, func(row []string) error {
-		for i, text := range row {
-			value, err := number(text)
-			if err != nil {
-				return fmt.Errorf("%s: %w", names[i], err)
-			}
-			columns[i] = append(columns[i], value)
-		}
-		return nil
-	})
-	return columns, err
-}
-
-// number reads the number in a table's field, NaN where it is empty.
-func number(text string) (float64, error) {
-	if text == "" {
-		return math.NaN(), nil
-	}
-	return strconv.ParseFloat(text, 64)
-}
-
-// readHeader returns the names of a CSV file's columns.
-func readHeader(path string) (header []string, err error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("%w", err)
-	}
-	defer file.Close()
-	if header, err = csv.NewReader(file).Read(); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return header, nil
-}
-
-// readRows calls each with the named columns of a CSV file's rows, an unnamed one being empty.
-func readRows(path string, columns []string, each func(row []string) error) error {
-	file, err := os.Open(path)
-	if err != nil {
-		return fmt.Errorf("%w", err)
-	}
-	defer file.Close()
-	reader := csv.NewReader(file)
-	header, err := reader.Read()
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	places := make([]int, len(columns))
-	for i, column := range columns {
-		if places[i] = slices.Index(header, column); places[i] < 0 && column != "" {
-			return fmt.Errorf("%s has no column %q", path, column)
-		}
-	}
-	picked := make([]string, len(columns))
-	for {
-		row, err := reader.Read()
-		if err == io.EOF {
-			return nil
+		r, err := newRecord(s)
+		if err == nil {
+			err = writeRecorded(j.path("data", s.Env, fmt.Sprintf("%s-s%d", method, s.Seed)), r, table)
 		}
 		if err != nil {
-			return fmt.Errorf("%s: %w", path, err)
-		}
-		for i, place := range places {
-			if place >= 0 {
-				picked[i] = row[place]
-			}
-		}
-		if err := each(picked); err != nil {
-			line, _ := reader.FieldPos(0)
-			return fmt.Errorf("%s:%d: %w", path, line, err)
+			return err
 		}
 	}
+	return nil
+}
+
+// evaluations is the measurement of finished runs by their evaluations, beside those of other libraries. It trains
+// nothing.
+type evaluations struct{}
+
+func (evaluations) flags(*pflag.FlagSet) {}
+
+func (evaluations) prepare(*job) error { return nil }
+
+// evaluationColumns are the columns of our evaluations; those of others lack the last. Times are of training alone, in
+// seconds by the clock and of the processor; the return is of mean actions.
+var (
+	evaluationColumns = []string{"task", "algorithm", "seed", "steps", "seconds", "cpu_seconds", "return",
+		"sampled_return"}
+	evaluationDigits = map[string]int{"seconds": 4, "cpu_seconds": 4, "return": 6, "sampled_return": 6}
+)
+
+func (evaluations) measure(_ context.Context, j *job, _ func() error) error {
+	return publishRuns(j, func(s *config.Settings, method string) ([][]string, error) {
+		e, err := readColumns(runs.Evaluations(s.RunDir), "iteration", "steps", "mean_action_return",
+			"sampled_action_return")
+		if err != nil {
+			return nil, fmt.Errorf("%w; train with --evaluate-every", err)
+		}
+		times, err := readColumns(runs.ProgressFile(s.RunDir), "seconds_sampling", "seconds_updating",
+			"seconds_processor")
+		if err != nil {
+			return nil, err
+		}
+		e.columns["return"], e.columns["sampled_return"] = e.columns["mean_action_return"],
+			e.columns["sampled_action_return"]
+		seconds, processor, done := 0.0, 0.0, 0
+		for _, iteration := range e.columns["iteration"] {
+			for ; done < min(int(iteration), times.rows()); done++ {
+				seconds += times.columns["seconds_sampling"][done] + times.columns["seconds_updating"][done]
+				processor += times.columns["seconds_processor"][done]
+			}
+			e.columns["seconds"], e.columns["cpu_seconds"] = append(e.columns["seconds"], seconds),
+				append(e.columns["cpu_seconds"], processor)
+		}
+		rows := e.table(evaluationDigits, evaluationColumns[3:]...)
+		rows[0] = evaluationColumns
+		for i, row := range rows[1:] {
+			rows[i+1] = append([]string{s.Env, method, fmt.Sprint(s.Seed)}, row...)
+		}
+		return rows, nil
+	})
+}
+
+// budget is the number of steps after which returns are compared; a batch may end a little after it.
+const budget, slack = 1e6, 1e4
+
+// contenders are the methods with names and colours, by their names in tables.
+var contenders = map[string]struct {
+	name  string
+	color int
+}{
+	"trpo-uapg-best": {"UAPG", 1}, "trpo-mc-best": {"MC", estimatorColors["mc"]},
+	"trpo": {"TRPO (sb3-contrib)", 0}, "ppo": {"PPO (Stable-Baselines3)", 2},
+}
+
+func (evaluations) read(j *job) (all []*series, facts []string, err error) {
+	for _, directory := range []string{"data", "baselines"} {
+		columns := evaluationColumns[3:]
+		if directory == "baselines" {
+			columns = columns[:4]
+		}
+		found, err := j.readData(directory+"/*/*.csv", evaluationColumns[:3], columns...)
+		if err != nil {
+			return nil, nil, err
+		}
+		all = append(all, found...)
+	}
+	for i, s := range all {
+		if slices.ContainsFunc(all[:i], func(o *series) bool {
+			return o.label("task", "algorithm", "seed") == s.label("task", "algorithm", "seed")
+		}) {
+			return nil, nil, fmt.Errorf("%s: %s has a table of its own already", s.labels["path"],
+				s.label("algorithm", "task", "seed"))
+		}
+		if err := s.evaluated(); err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", s.labels["path"], err)
+		}
+	}
+	all = slices.DeleteFunc(all, func(s *series) bool {
+		return s.rows() == 0 ||
+			s.columns["steps"][s.rows()-1] < budget
+	})
+	if len(all) == 0 {
+		return nil, nil, fmt.Errorf("--out %s: there are no evaluations of a million steps in data/TASK/*.csv "+
+			"or baselines/TASK/*.csv, and no runs to take them from", j.out)
+	}
+	slices.SortStableFunc(all, func(a, b *series) int { // by name, the seeds by number
+		return cmp.Or(cmp.Compare(a.labels["task"], b.labels["task"]),
+			cmp.Compare(a.labels["algorithm"], b.labels["algorithm"]),
+			cmp.Compare(a.numbered("seed"), b.numbered("seed")))
+	})
+	return all, nil, nil
+}
+
+// evaluated checks the evaluations of a run, and ends them at the budget.
+func (s *series) evaluated() error {
+	s.labels["name"], s.color = s.labels["algorithm"], 3
+	if c, ok := contenders[s.labels["algorithm"]]; ok {
+		s.labels["name"], s.color = c.name, c.color
+	}
+	steps, end := s.columns["steps"], 0
+	for i, x := range steps {
+		switch {
+		case math.IsNaN(x-s.columns["return"][i]) || math.IsInf(x, 0) || x < 0:
+			return fmt.Errorf("row %d: the steps or the return are no number", i+1)
+		case i > 0 && x <= steps[i-1]:
+			return fmt.Errorf("row %d: steps do not increase", i+1)
+		case x <= budget+slack:
+			end = i + 1
+		}
+		if x > 0.9*budget && x <= budget+slack {
+			s.tail++
+		}
+	}
+	s.cut(end)
+	return nil
+}
+
+// calibration is the measurement of the predictions of finished runs' processes. It trains nothing.
+type calibration struct{}
+
+func (calibration) flags(*pflag.FlagSet) {}
+
+func (calibration) prepare(*job) error { return nil }
+
+// calibrationColumns are the columns of progress.csv that a page needs; a run may lack the optional ones. The last two
+// are of runs whose value function learns lambda-returns: then the targets are its errors.
+var (
+	calibrationColumns = []string{"iteration", "steps", "coverage_50", "coverage_90", "held_out_log_likelihood",
+		"gaussian_log_likelihood"}
+	optionalColumns   = []string{"normal_coverage_50", "normal_coverage_90", "target_std", "explained_variance"}
+	calibrationDigits = map[string]int{"coverage_50": 4, "coverage_90": 4, "held_out_log_likelihood": 4,
+		"gaussian_log_likelihood": 4,
+		"normal_coverage_50":      4, "normal_coverage_90": 4, "target_std": 7, "explained_variance": 7}
+)
+
+func (calibration) measure(_ context.Context, j *job, _ func() error) error {
+	return publishRuns(j, func(s *config.Settings, _ string) ([][]string, error) {
+		if s.KernelLearning != config.Converge || s.Estimator == config.MonteCarlo {
+			return nil, fmt.Errorf("%s: its process predicts no held-out episodes: "+
+				"train with --kernel-learning converge --estimator uapg", s.RunDir)
+		}
+		rows, err := readColumns(runs.ProgressFile(s.RunDir))
+		if err != nil {
+			return nil, err
+		}
+		names := calibrationColumns
+		for _, name := range optionalColumns {
+			critic := slices.Contains(optionalColumns[2:], name)
+			if rows.columns[name] != nil && (!critic || s.Targets == config.GAE && s.ValueLearning == config.Converge) {
+				names = append(names[:len(names):len(names)], name)
+			}
+		}
+		return rows.table(calibrationDigits, names...), nil
+	})
+}
+
+// settled is the iteration from which on calibration is judged.
+const settled = 20
+
+func (calibration) read(j *job) (all []*series, facts []string, err error) {
+	if all, err = j.readData("data/*/*.csv", nil); err != nil {
+		return nil, nil, err
+	}
+	if len(all) == 0 {
+		return nil, nil, fmt.Errorf("--out %s: there are no data in data/TASK/*.csv, and no runs to take them from",
+			j.out)
+	}
+	for _, s := range all {
+		path := s.labels["path"]
+		for _, name := range calibrationColumns {
+			if s.columns[name] == nil {
+				return nil, nil, fmt.Errorf("%s has no column %q", path, name)
+			}
+		}
+		if s.rows() <= settled {
+			return nil, nil, fmt.Errorf("%s: calibration is judged from iteration %d on, and the run has %d",
+				path, settled, s.rows())
+		}
+		s.labels["task"], s.labels["run"] = filepath.Base(filepath.Dir(path)),
+			strings.TrimSuffix(filepath.Base(path), ".csv")
+		s.labels["name"], s.color = s.labels["run"][:max(0, strings.LastIndex(s.labels["run"], "-s"))], -1
+		above := make([]float64, s.rows())
+		for i := range above {
+			above[i] = s.columns["held_out_log_likelihood"][i] - s.columns["gaussian_log_likelihood"][i]
+		}
+		s.columns["above_gaussian"] = above
+		if s.columns["target_std"] != nil {
+			s.labels["explains"] = "yes"
+		}
+		for i, deviation := range s.columns["target_std"] { // the variance of lambda-returns that values leave
+			unexplained := deviation * deviation
+			total := unexplained / (1 - s.columns["explained_variance"][i])
+			if math.IsNaN(total) || math.IsInf(total, 0) { // lambda-returns that do not vary
+				unexplained, total = math.NaN(), math.NaN()
+			}
+			s.columns["unexplained"], s.columns["total"] = append(s.columns["unexplained"], unexplained),
+				append(s.columns["total"], total)
+		}
+	}
+	distinguish(all)
+	return all, nil, nil
 }

@@ -1,8 +1,7 @@
-package study
+package main
 
 import (
 	"context"
-	"encoding/csv"
 	"fmt"
 	"io/fs"
 	"math"
@@ -13,18 +12,29 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spf13/cobra"
-
+	"github.com/dbqpg/dbqpg/estimators/gp/kernels"
 	"github.com/dbqpg/dbqpg/internal/config"
 )
 
-// study runs `learner study` with these arguments.
+// Studies train runs by `study train` in processes of their own: in tests, by the tests' program.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "train" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// study runs the program with these arguments.
 func study(t testing.TB, arguments ...string) error {
 	t.Helper()
-	root := &cobra.Command{Use: "learner", SilenceErrors: true, SilenceUsage: true}
-	root.AddCommand(Command())
-	root.SetArgs(append([]string{"study"}, arguments...))
-	return root.ExecuteContext(t.Context())
+	return studyUntil(t.Context(), arguments...)
+}
+
+func studyUntil(ctx context.Context, arguments ...string) error {
+	cmd := newCommand()
+	cmd.SetArgs(arguments)
+	return cmd.ExecuteContext(ctx)
 }
 
 func mustStudy(t testing.TB, arguments ...string) {
@@ -49,10 +59,20 @@ func read(t testing.TB, path ...string) string {
 	return string(data)
 }
 
+func write(t testing.TB, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // rows returns those of a table, without its header.
 func rows(t testing.TB, path ...string) [][]string {
 	t.Helper()
-	all, err := csv.NewReader(strings.NewReader(read(t, path...))).ReadAll()
+	all, err := readCSV(filepath.Join(path...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,53 +144,96 @@ func pictures(t testing.TB, base string) {
 	}
 }
 
-// requireLengths fails unless the lengths of steps in the table of finals are the medians of those of the runs.
-func requireLengths(t *testing.T, out string) {
-	t.Helper()
-	for _, final := range rows(t, out, "finals.csv") {
-		paths, err := filepath.Glob(filepath.Join(out, "data", final[0], fmt.Sprintf("*-%s-s*.csv", final[2])))
-		if err != nil || len(paths) == 0 {
-			t.Fatalf("no data of %q, %v", final, err)
+// Every experiment's page names quantities, statistics and comparisons that there are, and labels of its variants.
+func TestExperimentsAreComplete(t *testing.T) {
+	all := experiments()
+	if len(all) < 11 {
+		t.Fatalf("%d experiments", len(all))
+	}
+	for _, e := range all {
+		if e.Title == "" || e.Short == "" || e.Question == "" || e.Method == "" || len(e.Page) == 0 ||
+			measurements[e.Measure] == nil {
+			t.Errorf("%s lacks something: %+v", e.name, e)
 		}
-		var lengths []float64
-		for _, path := range paths {
-			columns, err := readColumns(path, "step_norm")
-			if err != nil {
-				t.Fatal(err)
+		quantity := func(of string) {
+			if _, ok := e.Quantities[of]; of != "" && !ok {
+				t.Errorf("%s: there is no quantity %q", e.name, of)
 			}
-			lengths = append(lengths, columns[0]...)
 		}
-		want := middle(lengths)
-		if got, err := strconv.ParseFloat(final[10], 64); err != nil || !(math.Abs(got-want) <= 1e-3*want) {
-			t.Errorf("%s: steps of %v, %v, want %v", final[2], got, err, want)
+		contrasts := func(cells []contrast) {
+			for _, c := range cells {
+				quantity(c.Of)
+				_, mean := means[c.Mean]
+				_, spread := spreads[c.Mean]
+				if want := map[string]bool{"difference": mean, "paired": mean, "ratio": spread,
+					"probability": true}; !want[c.As] {
+					t.Errorf("%s: no comparison is called %q of %q", e.name, c.As, c.Mean)
+				}
+			}
+		}
+		for _, b := range e.Page {
+			if b.Table != nil {
+				for _, c := range b.Table.Cells {
+					quantity(c.Of)
+					if statistics[c.As] == nil && formats[c.As] == nil && c.Label == "" && c.Fact == "" {
+						t.Errorf("%s: no statistic is called %q", e.name, c.As)
+					}
+				}
+			}
+			if f := b.Figure; f != nil {
+				quantity(f.Of)
+				if f.Of != "" && statistics[f.As] == nil {
+					t.Errorf("%s: no statistic is called %q", e.name, f.As)
+				}
+			}
+			for _, p := range []*pairs{b.Pairs, b.Claims} {
+				if p != nil {
+					contrasts(p.Cells)
+				}
+			}
+		}
+		for _, c := range e.Claims {
+			for _, pair := range c.Pairs {
+				for _, as := range pair {
+					if e.Measure == "training" && !strings.Contains(fmt.Sprint(e.Variants), "{"+as+" ") {
+						t.Errorf("%s: a claim is about %q, which is no variant", e.name, as)
+					}
+				}
+			}
+		}
+		if e.name == "kernels" && len(e.Variants) != len(kernels.Names())+1 {
+			t.Errorf("the kernels are %v, the variants %v", kernels.Names(), e.Variants)
 		}
 	}
 }
 
 // Every comparison trains its variants, writes all it promises, and has nothing left to train when it is run again.
 func TestComparisons(t *testing.T) {
-	for _, c := range comparisons {
-		t.Run(c.name, func(t *testing.T) {
+	for _, e := range experiments() {
+		if e.Measure != "training" {
+			continue
+		}
+		t.Run(e.name, func(t *testing.T) {
 			t.Parallel()
 			out := filepath.Join(t.TempDir(), "out")
-			variants := c.variants
-			arguments, runs := append([]string{c.name}, tiny(out, "1,2")...), 2*len(variants)
-			if c.name == "kernels" { // are many
-				arguments, runs = append([]string{c.name}, tiny(out, "1")...), len(variants)
+			arguments, runs := append([]string{e.name}, tiny(out, "1,2")...), 2*len(e.Variants)
+			if e.name == "kernels" { // are many
+				arguments, runs = append([]string{e.name}, tiny(out, "1")...), len(e.Variants)
 			}
 			mustStudy(t, arguments...)
-			if got := len(rows(t, out, "finals.csv")); got != len(variants) {
-				t.Errorf("finals.csv has %d rows, want %d", got, len(variants))
+			if got := len(rows(t, out, "finals.csv")); got != len(e.Variants) {
+				t.Errorf("finals.csv has %d rows, want %d", got, len(e.Variants))
 			}
 			requireLengths(t, out)
 			if got := len(returns(t, out)); got != 2*runs {
 				t.Errorf("%d rows are published, want %d", got, 2*runs)
 			}
-			pictures(t, filepath.Join(out, c.name))
+			pictures(t, filepath.Join(out, e.name))
 			page := read(t, out, pageName)
-			contains(t, page, "# "+c.title, "The paper: ", "go run ./learner study "+c.name+" --out", "Seeds 1", "MuJoCo", "Go 1.")
-			for _, v := range variants {
-				contains(t, page, "| "+v.name+" |")
+			contains(t, page, "# "+e.Title, "The paper: ", "go run ./learner/study "+e.name+" --out", "(1)", "MuJoCo",
+				"Go 1.")
+			for _, v := range e.Variants {
+				contains(t, page, "| "+v.labels(new(config.Settings))["name"]+" |")
 			}
 			before := changed(t, filepath.Join(out, "runs"))
 			mustStudy(t, arguments...)
@@ -182,19 +245,43 @@ func TestComparisons(t *testing.T) {
 	}
 }
 
-// A comparison can be extended by seeds and iterations, ignores iterations beyond those requested, and reports on existing
-// runs.
+// requireLengths fails unless the lengths of steps in the table of finals are the medians of those of the runs.
+func requireLengths(t *testing.T, out string) {
+	t.Helper()
+	for _, final := range rows(t, out, "finals.csv") {
+		paths, err := filepath.Glob(filepath.Join(out, "data", final[0], fmt.Sprintf("*-%s-s*.csv", final[2])))
+		if err != nil || len(paths) == 0 {
+			t.Fatalf("no data of %q, %v", final, err)
+		}
+		var lengths []float64
+		for _, path := range paths {
+			s, err := readColumns(path, "step_norm")
+			if err != nil {
+				t.Fatal(err)
+			}
+			lengths = append(lengths, s.columns["step_norm"]...)
+		}
+		want := middle(lengths)
+		if got, err := strconv.ParseFloat(final[10], 64); err != nil || !(math.Abs(got-want) <= 1e-3*want) {
+			t.Errorf("%s: steps of %v, %v, want %v", final[2], got, err, want)
+		}
+	}
+}
+
+// A comparison can be extended by seeds and iterations, ignores iterations beyond those requested, and reports on
+// existing runs.
 func TestComparisonGoesOn(t *testing.T) {
 	t.Parallel()
 	out := filepath.Join(t.TempDir(), "out")
 	arguments := func(seeds string, more ...string) []string {
 		return append(append([]string{"curves"}, tiny(out, seeds, "--estimator", "mc,dbqpg")...), more...)
 	}
-	if err := study(t, arguments("1", "--only-report")...); err == nil || !strings.Contains(err.Error(), "no run is complete yet") {
+	if err := study(t, arguments("1", "--only-report")...); err == nil ||
+		!strings.Contains(err.Error(), "no run is complete yet") {
 		t.Errorf("a report of nothing: %v", err)
 	}
 	mustStudy(t, arguments("1")...)
-	contains(t, read(t, out, pageName), "fewer than five runs of each cannot tell")
+	contains(t, read(t, out, pageName), "**fewer than five: cannot tell** in 1 of 1 comparison")
 	first := returns(t, out)
 	if first[0][0] != "0" || first[1][0] != "1" {
 		t.Errorf("iterations %s and %s, want 0 and 1", first[0][0], first[1][0])
@@ -208,7 +295,6 @@ func TestComparisonGoesOn(t *testing.T) {
 	before := changed(t, filepath.Join(out, "data"))
 	mustStudy(t, arguments("1,2", "--iterations", "1", "--set", "gamma=0.995")...)
 	requireUnchanged(t, filepath.Join(out, "data"), before)
-	contains(t, read(t, out, pageName), "over the last 1 iteration of 1.")
 	mustStudy(t, arguments("1,2,9", "--iterations", "3", "--only-report")...)
 	contains(t, read(t, out, pageName), "4 of 6 runs are complete; the next is Hopper-v2 npg MC seed 9.")
 	if strings.Contains(read(t, out, pageName), "only-report") {
@@ -232,19 +318,17 @@ func TestComparisonGoesOn(t *testing.T) {
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	other := t.TempDir()
-	if err := os.WriteFile(filepath.Join(other, pageName), []byte("# My project\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	write(t, filepath.Join(other, pageName), "# My project\n")
 	out := filepath.Join(t.TempDir(), "out")
 	for _, c := range []struct {
 		arguments string
 		want      string
 	}{
-		{"curves", "--out: say which directory"},
+		{"curves", "--out: name a directory"},
 		{"curves --out " + other, "was not written by study curves"},
 		{"curves --out OUT --env Swimer-v2", "did you mean Swimmer-v2?"},
 		{"curves --out OUT --algorithm ngp", `"ngp" is not vanilla, npg or trpo`},
-		{"curves --out OUT --estimator bq", "--estimator bq: want mc, dbqpg or uapg"},
+		{"curves --out OUT --estimator bq", "--estimator bq: no variant has it"},
 		{"curves --out OUT --seeds 1,1", "--seeds: one is there twice"},
 		{"curves --out OUT --iterations 0", "--iterations 0"},
 		{"curves --out OUT --last 400", "--last 400"},
@@ -259,8 +343,10 @@ func TestErrors(t *testing.T) {
 		{"gradient-quality --out OUT --run " + other, "it is no run's directory"},
 		{"wall-clock --out OUT --sizes 10", "at least 2 --sizes"},
 		{"wall-clock --out OUT --env Nix", "--env: unknown task"},
+		{"best --out OUT " + other, "it is no run's directory"},
+		{"report --out OUT", "name the run directories"},
 		{"kernles --out OUT", "did you mean kernels?"},
-		{"", "study: say which: ablation, "},
+		{"", "name a study: ablation, "},
 	} {
 		err := study(t, strings.Fields(strings.ReplaceAll(c.arguments, "OUT", out))...)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -272,7 +358,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// Runs and measurements made with other settings are neither overwritten nor mixed in.
+// Runs made with other settings are neither overwritten nor mixed in.
 func TestOtherSettings(t *testing.T) {
 	t.Parallel()
 	out := filepath.Join(t.TempDir(), "out")
@@ -291,69 +377,66 @@ func TestInterrupted(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	root := Command()
-	root.SilenceErrors, root.SilenceUsage = true, true
 	arguments := append([]string{"curves"}, tiny(out, "1", "--estimator", "mc")...)
-	root.SetArgs(arguments)
-	if err := root.ExecuteContext(ctx); err == nil || ctx.Err() == nil {
+	if err := studyUntil(ctx, arguments...); err == nil || ctx.Err() == nil {
 		t.Errorf("error %v", err)
 	}
 	mustStudy(t, arguments...)
 }
 
-// What makes a study quick is set beside the user's settings, unless these have it.
+// What makes a study quick is set beside the user's settings, which count if they have it.
 func TestQuick(t *testing.T) {
-	for own, want := range map[string]string{"gamma=0.9": "[batch=4000 gamma=0.9]", "batch=500": "[batch=500]"} {
-		cmd := comparisons[0].command()
-		if err := cmd.ParseFlags([]string{"--quick", "--set", own}); err != nil {
+	for _, e := range experiments() {
+		if e.name != "curves" {
+			continue
+		}
+		cmd := e.command()
+		if err := cmd.ParseFlags([]string{"--quick", "--set", "batch=500", "--iterations", "7"}); err != nil {
 			t.Fatal(err)
 		}
-		if err := apply(cmd, comparisons[0].quick); err != nil {
+		if err := e.apply(cmd.Flags()); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := cmd.Flags().GetStringArray("set"); err != nil || fmt.Sprint(got) != want {
-			t.Errorf("--set %s: %v, %v, want %s", own, got, err, want)
+		set, err := cmd.Flags().GetStringArray("set")
+		iterations, seeds := cmd.Flags().Lookup("iterations").Value, cmd.Flags().Lookup("seeds").Value
+		if err != nil || fmt.Sprint(set, iterations, seeds) != "[batch=4000 batch=500] 7 [1,2]" {
+			t.Error(set, iterations, seeds, err)
 		}
 	}
 }
 
 func TestCommandLine(t *testing.T) {
-	j := new(job)
-	cmd := qualityCommand()
-	(&cobra.Command{Use: "learner"}).AddCommand(cmd)
-	if err := cmd.ParseFlags([]string{"--out", "a b", "--at=0,10", "--run", "x", "--run", "it's", "--repeats", "3"}); err != nil {
+	cmd, arguments, err := newCommand().Find([]string{"gradient-quality", "--out", "a b", "--at=0,10", "--run", "x",
+		"--run", "it's", "--repeats", "3"})
+	if err == nil {
+		err = cmd.ParseFlags(arguments)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
-	j.cmd = cmd
-	const want = `go run ./learner gradient-quality --out 'a b' --at 0,10 --run x --run 'it'\''s' --repeats 3`
-	if got := j.command(); got != want {
+	const want = `go run ./learner/study gradient-quality --out 'a b' --at 0,10 --run x --run 'it'\''s' --repeats 3`
+	if got := (&job{cmd: cmd}).command(); got != want {
 		t.Errorf("command\n%s, want\n%s", got, want)
 	}
 }
 
-// Notes are part of the page.
-func TestNotes(t *testing.T) {
+// The times of updates make a table and a page, of which notes are part.
+func TestWallClock(t *testing.T) {
 	t.Parallel()
 	out := filepath.Join(t.TempDir(), "out")
-	arguments := []string{"wall-clock", "--out", out, "--env", "Hopper-v2", "--sizes", "100,200", "--rounds", "2", "--set", "rank=8"}
+	arguments := []string{"wall-clock", "--out", out, "--env", "Hopper-v2", "--sizes", "100,200", "--rounds", "2",
+		"--set", "rank=8"}
 	mustStudy(t, arguments...)
 	if strings.Contains(read(t, out, pageName), "## Notes") {
 		t.Error("notes without notes.md")
 	}
-	if err := os.WriteFile(filepath.Join(out, notesName), []byte("It rained.\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	units := changed(t, filepath.Join(out, "units"))
-	mustStudy(t, arguments...)
-	requireUnchanged(t, filepath.Join(out, "units"), units)
-	contains(t, read(t, out, pageName), "## Notes It rained.", "Straight lines", "The paper: the time grows linearly", "Here: **cannot tell**, of two sizes", "--sizes 100,200")
+	write(t, filepath.Join(out, notesName), "It rained.\n")
+	mustStudy(t, append(arguments, "--only-report")...)
+	contains(t, read(t, out, pageName), "## Notes It rained.", "The paper: the time grows linearly",
+		"µs a sample, R² = 1.0000", "--sizes 100,200")
 	pictures(t, filepath.Join(out, "wall-clock"))
 	if got := len(rows(t, out, "wall-clock.csv")); got != 6 {
 		t.Errorf("wall-clock.csv has %d rows", got)
-	}
-	err := study(t, append(arguments, "--rounds", "3")...)
-	if err == nil || !strings.Contains(err.Error(), "rounds was 2 and is now 3") {
-		t.Errorf("error %v", err)
 	}
 }
 
@@ -363,21 +446,46 @@ func TestStudiesHaveThePapersPreset(t *testing.T) {
 		set  []string
 		want config.Preset
 	}{{nil, config.Paper}, {[]string{"preset=best"}, config.Best}} {
-		o := compareOptions{envs: []string{"Swimmer-v2", "Hopper-v5"}, algorithms: []string{"npg"}, estimators: []string{"mc"},
-			seeds: []uint{1}, iterations: 1, set: c.set}
-		members, err := comparisons[0].members(&job{out: t.TempDir()}, &o)
+		variants := []variant{{As: "mc", Settings: map[string]string{"estimator": "mc"}}}
+		m := training{experiment: &experiment{Variants: variants}, envs: []string{"Swimmer-v2", "Hopper-v5"},
+			algorithms: []string{"npg"},
+			seeds:      []uint{1}, iterations: 1, set: c.set}
+		trials, err := m.grid(&job{out: t.TempDir()})
 		if err != nil {
 			t.Fatal(err)
 		}
-		clock := wallClockOptions{env: "Hopper-v5", algorithm: "npg", sizes: []uint{500}, set: c.set}
-		settings, err := clock.settings()
-		if err != nil {
+		clock := updates{experiment: m.experiment, env: "Hopper-v5", algorithm: "npg", sizes: []uint{500, 600},
+			rounds: 1, set: c.set}
+		if err := clock.prepare(nil); err != nil {
 			t.Fatal(err)
 		}
-		for _, m := range members {
-			if m.settings.Preset != c.want || settings["mc"].Preset != c.want {
-				t.Errorf("--set %v: %s has the preset %s, timed updates have %s", c.set, m.name, m.settings.Preset, settings["mc"].Preset)
+		for _, r := range trials {
+			if r.settings.Preset != c.want || clock.settings["mc"].Preset != c.want {
+				t.Errorf("--set %v: %s has the preset %s, timed updates have %s", c.set, r.name, r.settings.Preset,
+					clock.settings["mc"].Preset)
 			}
+		}
+	}
+}
+
+// A published table is as long as the run is to be, in iterations or in steps, or not complete.
+func TestLengthOfATrial(t *testing.T) {
+	steps := []float64{30, 50, 75, 90}
+	for _, c := range []struct {
+		length   config.Length
+		rows     int
+		complete bool
+	}{
+		{config.Length{Iterations: 3}, 3, true},
+		{config.Length{Iterations: 4}, 4, true},
+		{config.Length{Iterations: 5}, 4, false},
+		{config.Length{Steps: 50}, 2, true},
+		{config.Length{Steps: 51}, 3, true},
+		{config.Length{Steps: 91}, 4, false},
+	} {
+		s := &config.Settings{Length: c.length}
+		if rows, complete := (&trial{settings: s}).length(steps); rows != c.rows || complete != c.complete {
+			t.Errorf("%+v: %d rows, complete: %v", c.length, rows, complete)
 		}
 	}
 }

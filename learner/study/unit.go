@@ -1,4 +1,4 @@
-package study
+package main
 
 import (
 	"errors"
@@ -14,10 +14,10 @@ import (
 	"github.com/dbqpg/dbqpg/learner/runs"
 )
 
-// The pieces of a long measurement, units, are kept on disk, so that a study can resume after an interruption. A unit is a
-// few named arrays of numbers and the settings with which they were measured, in one safetensors file that is written
-// atomically. An existing unit is not measured again; one measured with other settings is an error, never silently
-// mixed in.
+// The pieces of a long measurement, units, are kept on disk, so that a study can resume after an interruption. A unit
+// is a few named arrays of numbers and the settings with which they were measured, in one safetensors file that is
+// written atomically. An existing unit is not measured again; one measured with other settings is an error, never
+// silently mixed in.
 //
 // unitSuffix ends the names of their files.
 const unitSuffix = ".safetensors"
@@ -36,8 +36,9 @@ func (s conditions) with(name string, value any) conditions {
 	return more
 }
 
-// measureOnce returns the unit at a path, without its ending: from its file, if there is one, or else by measuring it, which
-// creates the file and its directory. A file made with other settings is a *runs.MismatchError, a damaged one an error too.
+// measureOnce returns the unit at a path, without its ending: from its file, if there is one, or else by measuring it,
+// which creates the file and its directory. A file made with other settings is a *runs.MismatchError, a damaged one an
+// error too.
 func measureOnce(path string, settings conditions, measure func() (measured, error)) (measured, error) {
 	arrays, err := loadUnit(path, settings)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -47,7 +48,7 @@ func measureOnce(path string, settings conditions, measure func() (measured, err
 		return nil, err
 	}
 	if err := saveUnit(path+unitSuffix, settings, arrays); err != nil {
-		return nil, fmt.Errorf("keep what was measured: %w", err)
+		return nil, fmt.Errorf("keep the measurement: %w", err)
 	}
 	return arrays, nil
 }
@@ -64,7 +65,8 @@ func loadUnit(path string, settings conditions) (measured, error) {
 		return nil, fmt.Errorf("%s is damaged: %w; remove it to have it measured again", path, err)
 	}
 	if different := runs.Differences(file.Metadata, settings); len(different) > 0 {
-		return nil, fmt.Errorf("%s was %w; choose another --out, or go back to those settings", path, &runs.MismatchError{Differences: different})
+		return nil, fmt.Errorf("%s was %w; choose another --out, or go back to those settings", path,
+			&runs.MismatchError{Differences: different})
 	}
 	arrays := measured{}
 	for _, tensor := range file.Tensors {

@@ -1,4 +1,4 @@
-package study
+package main
 
 import (
 	"errors"
@@ -32,10 +32,12 @@ func TestDoMeasuresOnce(t *testing.T) {
 
 func TestUnitOfOtherSettings(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "unit")
-	if _, err := measureOnce(path, conditions{"n": "1000", "seed": "1", "old": "x"}, func() (measured, error) { return sample, nil }); err != nil {
+	if _, err := measureOnce(path, conditions{"n": "1000", "seed": "1", "old": "x"},
+		func() (measured, error) { return sample, nil }); err != nil {
 		t.Fatal(err)
 	}
-	_, err := measureOnce(path, conditions{"n": "2000", "seed": "1"}, func() (measured, error) { panic("measured again") })
+	_, err := measureOnce(path, conditions{"n": "2000", "seed": "1"},
+		func() (measured, error) { panic("measured again") })
 	var mismatch *runs.MismatchError
 	if !errors.As(err, &mismatch) {
 		t.Fatalf("error %v, want a mismatch", err)
@@ -69,7 +71,8 @@ func TestDamagedUnit(t *testing.T) {
 	if err := os.Truncate(path+unitSuffix, 20); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := measureOnce(path, nil, nil); err == nil || !strings.Contains(err.Error(), "is damaged") || !strings.Contains(err.Error(), "remove it") {
+	if _, err := measureOnce(path, nil, nil); err == nil || !strings.Contains(err.Error(), "is damaged") ||
+		!strings.Contains(err.Error(), "remove it") {
 		t.Errorf("error %v", err)
 	}
 }
