@@ -54,7 +54,7 @@ type Row struct {
 	Coverage50 float64 `csv:"coverage_50" tag:"critic/coverage_50" help:"Fraction of held-out targets within the critic's central 50 % intervals; with --kernel-learning converge, of Student's t distribution with the degrees of freedom and the scale of the other folds' errors."`
 	Coverage90 float64 `csv:"coverage_90" tag:"critic/coverage_90" help:"Fraction of held-out targets within the critic's central 90 % intervals, as of coverage_50."`
 
-	SecondsProcessor float64 `csv:"seconds_processor" tag:"seconds/processor" help:"Processor time of the learner's process in sampling and updating, over all its threads; actors of their own are not in it."`
+	SecondsProcessor float64 `csv:"seconds_processor" tag:"seconds/processor" help:"Processor time of the learner's process in sampling and updating, over all its threads, with the learning that the iteration before deferred; actors of their own are not in it."`
 
 	ValuePasses float64 `csv:"value_passes" tag:"critic/value_passes" help:"Passes over the batch from which the value function learned; only with --value-learning converge."`
 
