@@ -37,7 +37,7 @@ func TestTheDeadAreShownAsDead(t *testing.T) {
 	victim.Kill()
 	awaitSilence(t, c, victim.id, true)
 	for line, want := range map[string]string{
-		"list x":                 "gpu7 (lost, last heard ",
+		"list x":                 "gpu7 (last heard ",
 		"show " + run.Name:       "learner      gpu7 (lost: ",
 		"show " + run.Name + " ": "last heard   2",
 		"nodes":                  victim.id + "    follower (silent, last heard ",
