@@ -9,22 +9,10 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 )
 
 // Arrays are the numbers of a state, by name. Those of a part are named part.name.
 type Arrays map[string][]float64
-
-// Part returns the arrays of a part, without its name.
-func (a Arrays) Part(part string) Arrays {
-	p := Arrays{}
-	for name, x := range a {
-		if rest, ok := strings.CutPrefix(name, part+"."); ok {
-			p[rest] = x
-		}
-	}
-	return p
-}
 
 // Save returns a copy of all that a function visits.
 func Save(visit func(*Visitor)) Arrays {

@@ -65,7 +65,7 @@ func TestRestoreIsTheInverseOfSave(t *testing.T) {
 	if got := state.Save(f.Visit); !reflect.DeepEqual(got, want) {
 		t.Errorf("restored %v, want %v", got, want)
 	}
-	if got := want.Part("inner")["steps"]; !slices.Equal(got, []float64{9}) {
+	if got := want["inner.steps"]; !slices.Equal(got, []float64{9}) {
 		t.Errorf("the part has %v steps", got)
 	}
 	f.array[1], f.inner.array[0] = 10, 10

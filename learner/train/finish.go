@@ -73,11 +73,15 @@ func (r *Run) finish(ctx context.Context, rest func() error, save func(*runs.Sta
 		state := r.state(at)
 		var evaluation *runs.Evaluation
 		if steps.Mean > 0 {
-			if evaluation, f.evaluating, err = r.play(ctx, policy, at, steps); err != nil {
+			ctx, end := observe.Span(ctx, "evaluate")
+			evaluation, f.evaluating, err = r.Evaluations.Play(ctx, policy, at, steps)
+			if end(&err); err != nil {
 				return err
 			}
 		}
-		err = r.commit(ctx, func() error { return save(state, evaluation) })
+		end := r.Observe.Commit(ctx)
+		err = save(state, evaluation)
+		end(&err)
 		f.best = state.Best
 		return err
 	}
@@ -109,11 +113,4 @@ func (r *Run) settle() (evaluating time.Duration, err error) {
 	}
 	r.counters.Best = f.best
 	return f.evaluating, nil
-}
-
-func (r *Run) play(ctx context.Context, p *proto.Policy, at runs.Counters, steps EvaluationSteps) (_ *runs.Evaluation,
-	_ time.Duration, err error) {
-	ctx, end := observe.Span(ctx, "evaluate")
-	defer end(&err)
-	return r.Evaluations.Play(ctx, p, at, steps)
 }

@@ -39,21 +39,17 @@ func (r *Run) Start(epoch uint64) {
 // and, where both runs have a critic, its networks, with the process's hyperparameters if the base kernel is the same.
 // The optimisers start anew.
 func (r *Run) StartFrom(c *runs.Checkpoint, epoch uint64) error {
-	p, err := c.PolicyOf(r.Shape)
-	if err != nil {
+	if _, err := c.PolicyOf(r.Shape); err != nil {
 		return err
 	}
 	r.Start(epoch)
-	copy(r.Params, p.Params)
-	copy(r.moments.Mean, p.Moments.Mean)
-	copy(r.moments.M2, p.Moments.M2)
-	r.moments.Count = p.Moments.Count
 	r.counters.From, r.warm = c.SHA256, true
-	arrays := state.Arrays(c.State.Arrays)
+	arrays := c.State.Arrays
 	sameKernel := r.Critic != nil && c.Settings["base_kernel"] == r.Critic.Base().Name()
-	err = state.Restore(arrays, func(v *state.Visitor) {
+	err := state.Restore(arrays, func(v *state.Visitor) {
+		r.visitPolicy(v)
 		for name, network := range r.networks() {
-			if len(arrays.Part(name)) > 0 {
+			if _, ok := arrays[name+".params"]; ok {
 				v.Part(name, func(v *state.Visitor) { network.Learned(v, sameKernel) })
 			}
 		}
@@ -87,12 +83,17 @@ func (r *Run) state(at runs.Counters) *runs.State {
 	return &runs.State{Counters: at, Arrays: state.Save(r.visit), Networks: networks}
 }
 
-// visit visits the arrays of a checkpoint.
-func (r *Run) visit(v *state.Visitor) {
+// visitPolicy visits the policy and the normaliser.
+func (r *Run) visitPolicy(v *state.Visitor) {
 	v.Array("policy.params", r.Params)
 	v.Numbers("normalizer.count", state.Number{To: &r.moments.Count, Check: state.Count})
 	v.Array("normalizer.mean", r.moments.Mean)
 	v.Array("normalizer.m2", r.moments.M2)
+}
+
+// visit visits the arrays of a checkpoint.
+func (r *Run) visit(v *state.Visitor) {
+	r.visitPolicy(v)
 	v.Constant("action.low", r.Low)
 	v.Constant("action.high", r.High)
 	v.Part("optimizer", r.Optimizer.Visit)

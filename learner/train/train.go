@@ -195,13 +195,6 @@ func (r *Run) collect(ctx context.Context, number uint64) (_ *collect.Batch, err
 	return r.Collector.Collect(ctx, order)
 }
 
-// commit saves an iteration to the journal.
-func (r *Run) commit(ctx context.Context, save func() error) (err error) {
-	end := r.Observe.Commit(ctx)
-	defer end(&err)
-	return save()
-}
-
 // Normalizer returns the observation normaliser of the next iteration.
 func (r *Run) Normalizer() policy.Normalizer { return r.moments.Normalizer(r.Clip) }
 
