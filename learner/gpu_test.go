@@ -45,7 +45,7 @@ func TestGPURunOutlivesItsDevice(t *testing.T) {
 		{"lost", "CUDA_EMULATOR_LOST_AFTER=600", "800",
 			[]string{"iteration 1: the GPU was lost", "the last checkpoint is intact", "--resume", "--device cpu"}},
 		{"out of memory", "CUDA_EMULATOR_MEMORY=134217728", "40000",
-			[]string{"out of memory", "asked for", "free of 128.0 MiB", "a batch of about", "--device cpu"}},
+			[]string{"out of memory", "asked for", "free of 128.0 MiB", "a smaller --batch", "--device cpu"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
