@@ -3,12 +3,7 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -19,19 +14,7 @@ import (
 	"github.com/dbqpg/dbqpg/internal/nearest"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second Ctrl-C kills the process
-	err := newCommand().ExecuteContext(ctx)
-	stop()
-	switch {
-	case errors.Is(err, context.Canceled):
-		os.Exit(130) // stopped by the user
-	case err != nil:
-		fmt.Fprintf(os.Stderr, "coordinator: %v\n", err)
-		os.Exit(1)
-	}
-}
+func main() { commandline.Execute(newCommand()) }
 
 func newCommand() *cobra.Command {
 	cmd := &cobra.Command{

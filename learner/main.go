@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -32,18 +31,8 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop)   // a second Ctrl-C kills the process
 	signal.Ignore(syscall.SIGXFSZ) // exceeding a file size limit is an error like a full disk
-	err := newCommand().ExecuteContext(ctx)
-	stop()
-	switch {
-	case errors.Is(err, context.Canceled):
-		os.Exit(130) // interrupted; how to resume has been printed
-	case err != nil:
-		fmt.Fprintf(os.Stderr, "learner: %v\n", err)
-		os.Exit(1)
-	}
+	commandline.Execute(newCommand())
 }
 
 func newCommand() *cobra.Command {

@@ -26,14 +26,6 @@ const (
 // numStreams returns how many streams make a batch.
 func (r *Run) numStreams() int { return config.NumStreams(r.BatchSteps, r.Segment, r.FisherSamples) }
 
-// Tickets returns how many tickets a batch has, at least: as many actors can play at the same time.
-func (r *Run) Tickets() int {
-	if r.Segment > 0 {
-		return r.numStreams()
-	}
-	return (r.BatchSteps + r.TimeLimit - 1) / r.TimeLimit
-}
-
 // segmentSteps returns the number of steps in the next batch of segments. In a run of so many steps the last batch has
 // all that are left, which are fewer than two batches, so that it ends exactly there.
 func (r *Run) segmentSteps() int {
