@@ -62,7 +62,7 @@ actor waits for a learner that has not started yet, and for a server that has go
 server, an actor plays for all of them, according to their demand.`,
 		Example: `  actor --nats nats://127.0.0.1:4222
   actor --nats tls://learner.example:4222 --credentials credentials/actor
-  actor --nats nats://127.0.0.1:4222 --run Swimmer-v5/trpo-uapg-s1 --slots 4
+  actor --nats nats://127.0.0.1:4222 --run Swimmer-v5/trpo-mc-s1 --slots 4
   actor --nats nats://127.0.0.1:4222 --run 'Swimmer-v5/*,Hopper-v5/*'
   actor --nats nats://127.0.0.1:4222 --task task.yaml`,
 		Args:          cobra.NoArgs,

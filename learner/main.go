@@ -54,7 +54,7 @@ paper for the paper's tasks, which are named -v2, and best for all others.`,
   learner --env Hopper-v5 --estimator mc --seed 3
   learner --env Hopper-v2 --algorithm vanilla
   learner --env Swimmer-v5 --resume --steps 2000000
-  learner --env Swimmer-v5 --from runs/Swimmer-v5/trpo-uapg-s1 --run-dir runs/finer`,
+  learner --env Swimmer-v5 --from runs/Swimmer-v5/trpo-mc-s1 --run-dir runs/finer`,
 		Args:          noArguments,
 		Version:       commandline.Version(),
 		SilenceErrors: true,

@@ -44,7 +44,7 @@ var all = append(slices.Clone(examples),
 	newExample("DBQPG", "Hopper-v2/vanilla-dbqpg-s14_batch=400_rank=20",
 		"--env Hopper-v2 --algorithm vanilla --estimator dbqpg --batch 400 --rank 20 --seed 14 --evaluate-every 1", 5),
 	newExample("Segments", "Hopper-v5/trpo-uapg-s15_batch=400_segment=25_rank=30",
-		"--env Hopper-v5 --segment 25 --batch 400 --rank 30 --seed 15 --evaluate-every 0", 6))
+		"--env Hopper-v5 --estimator uapg --segment 25 --batch 400 --rank 30 --seed 15 --evaluate-every 0", 6))
 
 func newExample(name, run, flags string, iterations int) *example {
 	e := &example{name: name, run: run, flags: flags, iterations: iterations}

@@ -125,7 +125,7 @@ func TestHTTP(t *testing.T) {
 		{"GET", "/v1/runs/nobody", "", 404, `"not_found"`},
 		{"GET", "/v1/experiments", "", 200, `"runs":{"queued":1,"running":1}`},
 		{"POST", "/v1/commands", `{"submit":{"spec":{"name":"c","tasks":["Swimmer-v5"]}}}`, 200, `{"runs":1}`},
-		{"GET", "/v1/runs/c/Swimmer-v5/trpo-uapg-s1", "", 200, `"state":"queued"`},
+		{"GET", "/v1/runs/c/Swimmer-v5/trpo-mc-s1", "", 200, `"state":"queued"`},
 		{"GET", "/v1/experiments?state=done", "", 400, `allowed here: none`},
 		{"GET", "/v1/seen", "", 200, `"seen":[]`},
 		{"GET", "/v1/nodes", "", 200, `"id":"n1"`},

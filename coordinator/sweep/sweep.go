@@ -165,14 +165,8 @@ func (s *seeds) UnmarshalYAML(node *yaml.Node) error {
 
 // complete fills in the axes that a spec leaves out.
 func complete(spec *registry.Spec) error {
-	if len(spec.Estimators) == 0 {
-		spec.Estimators = []string{string(config.UAPG)}
-	}
 	if len(spec.Seeds) == 0 {
 		spec.Seeds = []uint64{1}
-	}
-	if len(spec.Algorithms) > 0 {
-		return nil
 	}
 	var presets []config.Preset
 	for _, task := range spec.Tasks {
@@ -186,17 +180,28 @@ func complete(spec *registry.Spec) error {
 			}
 		}
 	}
-	for _, p := range presets {
-		if first := presets[0]; p.Algorithm() != first.Algorithm() {
-			return fmt.Errorf("algorithms: %s is for %s and %s for %s; name the algorithms, or one preset "+
-				"in overrides, or submit two sweeps", first, first.Algorithm(), p, p.Algorithm())
+	axis := func(name string, values *[]string, of func(config.Preset) string) error {
+		if len(*values) > 0 || len(presets) == 0 {
+			return nil
 		}
-		spec.Algorithms = []string{string(p.Algorithm())}
+		first := presets[0]
+		for _, p := range presets {
+			if of(p) != of(first) {
+				return fmt.Errorf("%s: %s is for %s and %s for %s; name the %s, or one preset in overrides, or submit "+
+					"two sweeps", name, first, of(first), p, of(p), name)
+			}
+		}
+		*values = []string{of(first)}
+		return nil
 	}
-	return nil
+	err := axis("algorithms", &spec.Algorithms, func(p config.Preset) string { return string(p.Algorithm()) })
+	if err != nil {
+		return err
+	}
+	return axis("estimators", &spec.Estimators, func(p config.Preset) string { return string(p.Estimator()) })
 }
 
-// Validate completes a spec: the defaults are the algorithm of its presets, uapg and seed 1; a name and tasks are
+// Validate completes a spec: the defaults are its presets' algorithm and estimator, and seed 1; a name and tasks are
 // required. It returns an error if the spec is malformed, names a task or setting that does not exist, or has settings
 // that a learner would reject.
 func Validate(spec *registry.Spec) error {

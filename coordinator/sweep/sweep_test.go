@@ -82,17 +82,17 @@ func TestLength(t *testing.T) {
 	}
 }
 
-// A sweep that names no algorithm has that of its presets, which are its tasks' unless it names some.
+// A sweep that names no algorithm or estimator has those of its presets, which are its tasks' unless it names some.
 func TestDefaults(t *testing.T) {
 	for text, want := range map[string]string{
-		"tasks: Swimmer-v2":                                                      "Swimmer-v2/npg-uapg-s1 paper",
-		"tasks: Swimmer-v5":                                                      "Swimmer-v5/trpo-uapg-s1 best",
-		"tasks: [Swimmer-v5, Hopper-v4]":                                         "Swimmer-v5/trpo-uapg-s1 best",
-		"tasks: Swimmer-v2\noverrides: {gamma: 0.9}":                             "Swimmer-v2/npg-uapg-s1 paper",
-		"tasks: Swimmer-v2\noverrides: {preset: best}":                           "Swimmer-v2/trpo-uapg-s1 best",
-		"tasks: [Swimmer-v5, Swimmer-v2]\noverrides: {preset: paper}":            "Swimmer-v5/npg-uapg-s1 paper",
-		"tasks: [Swimmer-v5, Swimmer-v2]\nalgorithms: npg":                       "Swimmer-v5/npg-uapg-s1 best",
-		"tasks: Swimmer-v2\nalgorithms: npg\noverrides: {preset: [best, paper]}": "Swimmer-v2/npg-uapg-v1-s1 best",
+		"tasks: Swimmer-v2":                                                                        "Swimmer-v2/npg-uapg-s1 paper",
+		"tasks: Swimmer-v5":                                                                        "Swimmer-v5/trpo-mc-s1 best",
+		"tasks: [Swimmer-v5, Hopper-v4]":                                                           "Swimmer-v5/trpo-mc-s1 best",
+		"tasks: Swimmer-v2\noverrides: {gamma: 0.9}":                                               "Swimmer-v2/npg-uapg-s1 paper",
+		"tasks: Swimmer-v2\noverrides: {preset: best}":                                             "Swimmer-v2/trpo-mc-s1 best",
+		"tasks: [Swimmer-v5, Swimmer-v2]\noverrides: {preset: paper}":                              "Swimmer-v5/npg-uapg-s1 paper",
+		"tasks: [Swimmer-v5, Swimmer-v2]\nalgorithms: npg\nestimators: uapg":                       "Swimmer-v5/npg-uapg-s1 best",
+		"tasks: Swimmer-v2\nalgorithms: npg\nestimators: uapg\noverrides: {preset: [best, paper]}": "Swimmer-v2/npg-uapg-v1-s1 best",
 	} {
 		spec, err := Parse([]byte("name: x\n" + text))
 		if err != nil {

@@ -133,7 +133,7 @@ type Loader struct {
 
 // NewLoader adds a flag for every setting of a run, and --config, to flags.
 func NewLoader(flags *pflag.FlagSet) *Loader {
-	l := &Loader{run: Settings{Hyperparameters: Hyperparameters{Estimator: UAPG, Seed: common.Seed}, Resume: ResumeNo}}
+	l := &Loader{run: Settings{Hyperparameters: Hyperparameters{Seed: common.Seed}, Resume: ResumeNo}}
 	l.sources = newSources(flags, l.run.all())
 	l.flags["resume"].NoOptDefVal = string(ResumeYes)
 	return l
@@ -258,6 +258,9 @@ func (l *Loader) complete(s *Settings) (fitted bool, err error) {
 	}
 	if !l.given("algorithm") {
 		s.Algorithm = s.Preset.Algorithm()
+	}
+	if !l.given("estimator") {
+		s.Estimator = s.Preset.Estimator()
 	}
 	preset := forTask(s.Env, s.Algorithm, s.Estimator, s.Preset)
 	values := preset.all()

@@ -226,7 +226,7 @@ func TestTaskFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if settings.Env != "Mine" || settings.RunDir != "runs/Mine/trpo-uapg-s1" || !strings.Contains(loader.Describe(), "task file") {
+	if settings.Env != "Mine" || settings.RunDir != "runs/Mine/trpo-mc-s1" || !strings.Contains(loader.Describe(), "task file") {
 		t.Errorf("%+v", settings)
 	}
 	if task, err := settings.Task(); err != nil || task.ObservationDim != 3 || task.TimeLimit != 20 {
@@ -376,7 +376,7 @@ func TestBadSettings(t *testing.T) {
 		{"--resume --run-dir damaged", "", "--resume: damaged/config.yaml: line 1: write settings as name: value, one per line; remove it, and repeat the settings"},
 		{"--resume --run-dir emptied", "", "--resume: emptied/config.yaml is empty; remove it, and repeat the settings"},
 		{"--resume --env Ant-v2", "", "--resume: there is no run in runs/Ant-v2/npg-uapg-s1"},
-		{"--resume --env Ant-v2 --preset best", "", "--resume: there is no run in runs/Ant-v2/trpo-uapg-s1_preset=best"},
+		{"--resume --env Ant-v2 --preset best", "", "--resume: there is no run in runs/Ant-v2/trpo-mc-s1_preset=best"},
 		{"--env Ant-v2 --resume=perhaps", "", `"perhaps" is not no, yes or auto`},
 		{"--env Ant-v2", "DBQPG_BATCH=many", `DBQPG_BATCH in the environment: "many" is not a whole number`},
 		{"--env Ant-v2", "DBQPG_BACTH=100", "DBQPG_BACTH in the environment is not a setting; did you mean DBQPG_BATCH?"},

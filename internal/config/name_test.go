@@ -10,11 +10,11 @@ import (
 // A run's directory and name list the settings that differ from the preset, and no others.
 func TestNames(t *testing.T) {
 	for arguments, want := range map[string]string{
-		"--env Swimmer-v5":                           "trpo-uapg-s1",
-		"--env Swimmer-v5 --preset best --gamma 0.9": "trpo-uapg-s1_gamma=0.9",
+		"--env Swimmer-v5":                           "trpo-mc-s1",
+		"--env Swimmer-v5 --preset best --gamma 0.9": "trpo-mc-s1_gamma=0.9",
 		"--env Swimmer-v5 --preset paper":            "npg-uapg-s1_preset=paper",
-		"--env Swimmer-v5 --initial-std 1abs":        "trpo-uapg-s1_initial-std=1abs",
-		"--env Swimmer-v2 --preset best":             "trpo-uapg-s1_preset=best",
+		"--env Swimmer-v5 --initial-std 1abs":        "trpo-mc-s1_initial-std=1abs",
+		"--env Swimmer-v2 --preset best":             "trpo-mc-s1_preset=best",
 		"--env Swimmer-v2":                           "npg-uapg-s1",
 		"--env Swimmer-v2 --seed 3 --iterations 5 --actors 2 --batch 15000 --rank 30": "npg-uapg-s3",
 		"--env Swimmer-v2 --rank 45 --algorithm trpo --estimator mc --seed 2":         "trpo-mc-s2_rank=45",
@@ -22,7 +22,7 @@ func TestNames(t *testing.T) {
 		"--env Swimmer-v2 --noise learned --noise 0.5":                                "npg-uapg-s1_noise=0.5",
 		"--env Swimmer-v2 --noise learned --hidden 32,16":                             "npg-uapg-s1_hidden=32x16_noise=learned",
 		"--env Swimmer-v2 --targets gae --segment 32 --batch 2048":                    "npg-uapg-s1_batch=2048_segment=32_targets=gae",
-		"--env Swimmer-v5 --batch 500":                                                "trpo-uapg-s1_batch=500",
+		"--env Swimmer-v5 --batch 500":                                                "trpo-mc-s1_batch=500",
 		"--env Swimmer-v2 --c2 1e-9 --bootstrap --targets gae":                        "npg-uapg-s1_targets=gae_bootstrap=true_c2=1.0e-09",
 	} {
 		settings, _, err := load(arguments, "")

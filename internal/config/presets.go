@@ -82,6 +82,15 @@ func (p Preset) Algorithm() Algorithm {
 	return NPG
 }
 
+// Estimator returns the estimator that a run has if none is named. With Best it is the one that ten seeds favour
+// (docs/results/best).
+func (p Preset) Estimator() Estimator {
+	if p == Best {
+		return MonteCarlo
+	}
+	return UAPG
+}
+
 // setBest changes the settings in which the preset best differs from paper: the same for all tasks, apart from Swimmer's
 // discount.
 func (s *Settings) setBest() {

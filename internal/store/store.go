@@ -1,7 +1,7 @@
 // Package store keeps files under keys where several machines find them: in a directory that they share ([Directory])
 // or in a bucket of an S3-compatible server ([Bucket]).
 //
-// A key is a path like "swimmer/Swimmer-v5/trpo-uapg-s1/epoch-2/progress.csv". Put is atomic, whatever happens
+// A key is a path like "swimmer/Swimmer-v5/trpo-mc-s1/epoch-2/progress.csv". Put is atomic, whatever happens
 // meanwhile, and visible to every later Get. Overwriting is not prevented: the learners' keys begin with run and epoch,
 // and an epoch has one learner.
 package store

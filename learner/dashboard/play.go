@@ -23,8 +23,8 @@ func PlayCommand() *cobra.Command {
 robot can be followed, slowed down, stopped and pushed, and policies compared (docs/watch.md).
 It plays the episodes of learner evaluate. A run is its directory or s3://bucket/prefix/RUN; a
 run in training plays its newest policy with --checkpoint newest.`,
-		Example: `  learner play runs/Swimmer-v5/trpo-uapg-s1
-  learner play runs/Swimmer-v5/trpo-uapg-s1 --checkpoint newest`,
+		Example: `  learner play runs/Swimmer-v5/trpo-mc-s1
+  learner play runs/Swimmer-v5/trpo-mc-s1 --checkpoint newest`,
 		Args: runs.Argument,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if filepath.Ext(args[0]) == ".safetensors" {

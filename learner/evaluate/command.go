@@ -53,8 +53,8 @@ sampled as in training. A run is its directory or s3://bucket/prefix/RUN, a chec
 either. Episode i starts from the same state for every policy and each kind of action; training
 never sees these episodes, whatever its seed. The results are the same on every machine of an
 engine class, for any number of cores (docs/evaluate.md).`,
-		Example: `  learner evaluate runs/Swimmer-v5/trpo-uapg-s1
-  learner evaluate runs/Swimmer-v5/trpo-uapg-s1 --checkpoint newest --episodes 1000 --json`,
+		Example: `  learner evaluate runs/Swimmer-v5/trpo-mc-s1
+  learner evaluate runs/Swimmer-v5/trpo-mc-s1 --checkpoint newest --episodes 1000 --json`,
 		Args: runs.Argument,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := CheckCount(e.Count); err != nil {

@@ -33,8 +33,8 @@ func Command() *cobra.Command {
   replay.mp4          an episode, where ffmpeg and EGL or OSMesa are installed (learner record)
 
 Upload it with: huggingface-cli upload NAME DIR`,
-		Example: `  learner export runs/Swimmer-v5/trpo-uapg-s1 --to swimmer
-  learner export runs/Swimmer-v5/trpo-uapg-s1 --checkpoint newest --episodes 1000 --to swimmer --force`,
+		Example: `  learner export runs/Swimmer-v5/trpo-mc-s1 --to swimmer
+  learner export runs/Swimmer-v5/trpo-mc-s1 --checkpoint newest --episodes 1000 --to swimmer --force`,
 		Args: runs.Argument,
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, args[0]) },
 	}

@@ -23,7 +23,7 @@ func Command() *cobra.Command {
 		Long: `Plays the policy of a run's checkpoint with the mean action, and films it with MuJoCo's
 renderer. The episodes are the first ones of learner evaluate. It needs ffmpeg, and EGL or
 OSMesa (MUJOCO_GL=osmesa takes OSMesa where there are both), but no display.`,
-		Example: "  learner record runs/Swimmer-v5/trpo-uapg-s1 --out replay.mp4",
+		Example: "  learner record runs/Swimmer-v5/trpo-mc-s1 --out replay.mp4",
 		Args:    runs.Argument,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {

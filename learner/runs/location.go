@@ -43,7 +43,7 @@ type Checkpoint struct {
 // Argument requires one argument, a run or checkpoint. It is a cobra.PositionalArgs.
 func Argument(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return fmt.Errorf("%s: name one run, such as runs/Swimmer-v5/trpo-uapg-s1, or a checkpoint's file", cmd.Name())
+		return fmt.Errorf("%s: name one run, such as runs/Swimmer-v5/trpo-mc-s1, or a checkpoint's file", cmd.Name())
 	}
 	return nil
 }

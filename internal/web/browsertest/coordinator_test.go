@@ -160,7 +160,7 @@ func TestActions(t *testing.T) {
 	p.says("two is valid: 2 runs")
 	p.do(chromedp.Click(chromedp.Search(`//button[text()='Submit']`)))
 	p.until(`document.querySelectorAll('tbody tr').length === 2`)
-	p.to("#/run/two/Swimmer-v5/trpo-uapg-s1")
+	p.to("#/run/two/Swimmer-v5/trpo-mc-s1")
 	confirm := func(button, confirmed, says string) {
 		p.do(chromedp.Click(chromedp.Search(`//button[text()='` + button + `']`)))
 		p.until(`document.querySelector('dialog').open`)
