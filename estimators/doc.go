@@ -54,7 +54,7 @@
 //
 //	g = U w,  w = kappa (rho alpha + (1 - rho) V V'alpha),  rho = sigma²/(kappa n + sigma²)
 //
-// which is exact without the state kernel, and close with it: docs/results/integrals.md has
+// which is exact without the state kernel, and close with it: docs/results/integrals has
 // the cosines. w is a weight for each sample, so that a trust region's surrogate has it too.
 // [PlainIntegral] is the paper's kappa alpha; [DampedIntegral] is for the exact kernel, which
 // has no rank but needs damping.

@@ -16,7 +16,7 @@ import (
 	"github.com/dbqpg/dbqpg/internal/processtest"
 )
 
-// TestSizes measures what processes and runs take, for docs/results/sizes.md, and writes a table to the file that
+// TestSizes measures what processes and runs take, for docs/results/performance.md, and writes a table to the file that
 // DBQPG_TEST_FIGURES names.
 func TestSizes(t *testing.T) {
 	path := os.Getenv("DBQPG_TEST_FIGURES")

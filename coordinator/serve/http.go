@@ -154,7 +154,7 @@ func (a *api) handler() *http.ServeMux {
 		write(w, []byte("ok, "+leader.ID+" leads\n"))
 	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		a.fail(w, client.Errorf(registry.NotFound, "%s %s does not exist: see docs/api.md", r.Method, r.URL.Path))
+		a.fail(w, client.Errorf(registry.NotFound, "%s %s does not exist: see docs/coordinator.md", r.Method, r.URL.Path))
 	})
 	return mux
 }

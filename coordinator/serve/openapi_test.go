@@ -46,7 +46,7 @@ func describeRoutes(t *testing.T) []byte {
 	failure := openapi3.NewResponse().WithDescription("what is wrong: a code for programs, a message for people").WithJSONSchemaRef(schema(client.Failure{}))
 	d := &openapi3.T{
 		OpenAPI: "3.0.3",
-		Info:    &openapi3.Info{Title: "The coordinator of dbqpg", Version: "1", Description: "docs/api.md and docs/coordinator.md explain the terms. Times are RFC 3339; durations are seconds where their name says so."},
+		Info:    &openapi3.Info{Title: "The coordinator of dbqpg", Version: "1", Description: "docs/coordinator.md explains the terms. Times are RFC 3339; durations are seconds where their name says so."},
 		Paths:   openapi3.NewPaths(),
 		Components: &openapi3.Components{SecuritySchemes: openapi3.SecuritySchemes{
 			"token": {Value: openapi3.NewSecurityScheme().WithType("http").WithScheme("bearer").WithDescription("in place of a client's certificate")},

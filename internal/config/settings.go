@@ -57,8 +57,8 @@ const (
 	GAE     Targets = "gae"     // generalised advantage estimates, standardised over the batch
 )
 
-// Learning names a method of fitting the value function (docs/critic.md) or the process's kernel
-// (docs/kernel-learning.md) to a batch.
+// Learning names a method of fitting the value function (docs/advanced.md) or the process's kernel
+// (docs/kernels.md) to a batch.
 type Learning string
 
 // The methods.

@@ -82,13 +82,13 @@ func (h *Hyperparameters) table() []section {
 				"set of defaults: paper for -v2 tasks, best for all others (docs/settings.md)"},
 			{"seed", count(&h.Seed), "seed of all randomness; the same seed gives the same run"},
 			{"from", text(&h.From),
-				"run or checkpoint whose policy to start from; it must have the same shape (docs/warm-start.md)"},
+				"run or checkpoint whose policy to start from; it must have the same shape (docs/evaluate.md)"},
 		}},
 		{"The batch", result, []setting{
 			{"batch", whole(&h.Batch), "minimum number of environment steps in a batch"},
 			{"segment", whole(&h.Segment),
 				"steps of a segment: a batch is one segment of each of batch/segment streams of episodes; 0 plays " +
-					"whole episodes (docs/segments.md)"},
+					"whole episodes (docs/advanced.md)"},
 			{"hidden", list(&h.Hidden, strconv.Atoi, "64,64"), "widths of the policy's hidden layers"},
 			{"initial_std", &h.InitialStd,
 				"the policy's initial standard deviation: a multiple of half of each action's range, of that over " +
@@ -102,7 +102,7 @@ func (h *Hyperparameters) table() []section {
 			{"bootstrap", truth(&h.Bootstrap), "at the time limit, bootstrap from the value of the last state"},
 			{"value_learning", choice(&h.ValueLearning, Step, Converge),
 				"training of the value function: one Adam step a batch, or until held-out episodes are predicted no " +
-					"better (docs/critic.md)"},
+					"better (docs/advanced.md)"},
 			{"value_epochs", whole(&h.ValueEpochs),
 				"maximum number of passes over each batch of --value-learning converge"},
 		}},
@@ -129,7 +129,7 @@ func (h *Hyperparameters) table() []section {
 			{"fisher_variance", learnedOr(&h.FisherVariance), "variance v of the Fisher kernel: a number, or learned"},
 			{"kernel_learning", choice(&h.KernelLearning, Step, Converge),
 				"training of the kernel: one Adam step a batch on the marginal likelihood, or until held-out " +
-					"episodes are predicted no better (docs/kernel-learning.md)"},
+					"episodes are predicted no better (docs/kernels.md)"},
 			{"completion", truth(&h.Completion),
 				"correct the gradient for the part of the Fisher kernel that the rank, or the damping, removes"},
 			{"rank", whole(&h.Rank), "number of singular values of the scores to keep"},

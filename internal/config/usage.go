@@ -51,7 +51,7 @@ var foreign = []struct{ flags, answer string }{
 	{"n-iter num-iterations n-iterations max-iterations epochs", "here it is --iterations"},
 	{"lr pi-lr policy-lr actor-lr", "here it is --learning-rate; trpo has --max-kl instead"},
 	{"vf-lr value-lr critic-lr vf-coef",
-		"the value function has its own optimiser, with a fixed rate (docs/critic.md)"},
+		"the value function has its own optimiser, with a fixed rate (docs/advanced.md)"},
 	{"n-steps num-steps",
 		"here it is --segment, the steps of one stream in a batch; --batch is the sum over all streams"},
 	{"n-envs num-envs streams",

@@ -40,7 +40,7 @@
 // # Hyperparameters
 //
 // [Critic.StepProcess] is the authors' way to learn the process; the other, from predictions of
-// held-out episodes, is docs/kernel-learning.md ([Critic.TryFeatures], [Critic.SetHyper]).
+// held-out episodes, is docs/kernels.md ([Critic.TryFeatures], [Critic.SetHyper]).
 //
 // Hyperparameters are positive: they are softplus(raw) = log(1 + exp(raw)), and Adam's
 // steps and weight decay apply to the raw numbers.

@@ -20,7 +20,7 @@ func PlayCommand() *cobra.Command {
 		Use:   "play RUN",
 		Short: "Watch a policy play in a browser",
 		Long: `Serves the page on which a run's policy plays its task, and prints its address. There the
-robot can be followed, slowed down, stopped and pushed, and policies compared (docs/watch.md).
+robot can be followed, slowed down, stopped and pushed, and policies compared (docs/dashboard.md).
 It plays the episodes of learner evaluate. A run is its directory or s3://bucket/prefix/RUN; a
 run in training plays its newest policy with --checkpoint newest.`,
 		Example: `  learner play runs/Swimmer-v5/trpo-mc-s1

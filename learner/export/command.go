@@ -21,7 +21,7 @@ func Command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export RUN|CHECKPOINT --to DIR",
 		Short: "Write a trained policy as ONNX, safetensors and a Hugging Face model folder",
-		Long: `Writes the policy of a run's checkpoint to a folder (docs/policy-format.md):
+		Long: `Writes the policy of a run's checkpoint to a folder (docs/files.md):
 
   policy.onnx         observation (batch, o) to mean action (batch, a), float32; the normaliser and
                       the clipping of observations and actions are in the graph

@@ -67,7 +67,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// The names and shapes that docs/policy-format.md promises.
+// The names and shapes that docs/files.md promises.
 func TestTensors(t *testing.T) {
 	f, err := safetensors.Decode(mustEncode(t, exampleState(), exampleSettings()))
 	if err != nil {

@@ -5,7 +5,7 @@ import "time"
 // A State is everything a run needs to resume.
 type State struct {
 	Counters
-	// Arrays are the numbers, by name: docs/policy-format.md lists them.
+	// Arrays are the numbers, by name: docs/files.md lists them.
 	Arrays map[string][]float64
 	// Networks are the sizes of the layers of multilayer perceptrons (package nn), by name: the array NAME.params has
 	// the parameters of the network NAME, followed by the log standard deviations if that is the policy.

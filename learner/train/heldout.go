@@ -26,7 +26,7 @@ const (
 // features instead.
 var turns = []float64{1, gp.LengthscaleStep, 1 / gp.LengthscaleStep}
 
-// HeldOut lets the likelihood of held-out episodes decide (docs/kernel-learning.md). The
+// HeldOut lets the likelihood of held-out episodes decide (docs/kernels.md). The
 // variances are those that predict each fifth of the episodes best from the others, with the
 // features that earlier batches taught, which have seen none of them, and which the estimate has.
 // The base kernel's hyperparameters and the features have their turns. The features take steps for

@@ -20,7 +20,7 @@ func Command() *cobra.Command {
 		Use:   "worker --coordinator URL --checkpoints STORE",
 		Short: "Train a coordinator's runs",
 		Long: `Train the runs of a coordinator, one at a time, until stopped. Any number of workers share
-the runs, and resume those of workers that died (docs/workers.md).
+the runs, and resume those of workers that died (docs/sweeps.md).
 
 Settings are taken from flags, then from the environment (DBQPG_LEASE_TERM for --lease-term),
 then from the file of --config. The sweep determines what is learned.`,

@@ -27,7 +27,7 @@ const (
 	chainName = "commits.jsonl"
 	// markerName is a file of the store. A store without it is not the one that workers have written checkpoints to.
 	markerName = "dbqpg-store.txt"
-	markerText = "The checkpoints of dbqpg's workers: see docs/workers.md. Workers know the store by this file.\n"
+	markerText = "The checkpoints of dbqpg's workers: see docs/sweeps.md. Workers know the store by this file.\n"
 )
 
 // errMissing and errDamaged report that the store does not have the checkpoint from which a run goes on, or not as it

@@ -33,7 +33,7 @@ type access struct {
 	publish, subscribe []string
 }
 
-// accessOf returns the table of permissions of a key, or of every key, "*"; docs/security-model.md documents it, and a
+// accessOf returns the table of permissions of a key, or of every key, "*"; docs/security.md documents it, and a
 // test compares both with a server.
 func accessOf(role proto.Role, key string) access {
 	positions, requests := proto.EveryRun(key)

@@ -100,7 +100,7 @@ func allowed(t *testing.T, c *nats.Conn, do func() error) bool {
 	return false
 }
 
-// The table of permissions in docs/security-model.md, each role and subject, publishing and subscribing, is what a
+// The table of permissions in docs/security.md, each role and subject, publishing and subscribing, is what a
 // server does.
 func TestPermissions(t *testing.T) {
 	g := newGuarded(t)
@@ -167,7 +167,7 @@ type row struct {
 
 func readMatrix(t *testing.T) (rows []row) {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/security-model.md")
+	text, err := os.ReadFile("../../docs/security.md")
 	if err != nil {
 		t.Fatal(err)
 	}
