@@ -3,9 +3,9 @@
 dbqpg trains policies by Deep Bayesian Quadrature Policy Optimization; its programs are written in Go. This package is
 what stands beside them in Python. It needs NumPy alone; what needs more says so when it is used.
 
-    policy = dbqpg.load("runs/Swimmer-v5/trpo-uapg-s1")    # a run, a checkpoint, or a folder of learner export
+    policy = dbqpg.load("runs/Swimmer-v5/trpo-mc-s1")    # a run, a checkpoint, or a folder of learner export
     action = policy(observation)
-    run = dbqpg.read_run("runs/Swimmer-v5/trpo-uapg-s1")
+    run = dbqpg.read_run("runs/Swimmer-v5/trpo-mc-s1")
     run.progress["return_mean"], run.evaluations.to_pandas()
 """
 

@@ -1,6 +1,6 @@
 """Trained policies as PyTorch modules, for fine-tuning or distillation.
 
-    module = dbqpg.torch.load("runs/Swimmer-v5/trpo-uapg-s1")
+    module = dbqpg.torch.load("runs/Swimmer-v5/trpo-mc-s1")
     action = module(observation)
 
 The module's state_dict has the names of policy.safetensors, so that safetensors.torch.load_file fits too.
