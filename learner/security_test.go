@@ -257,7 +257,7 @@ func (h *hostile) request(ctx context.Context, m proto.Request) *proto.Reply {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	reply := new(proto.Reply)
-	if data, err = h.conn.Request(ctx, proto.SubjectsOf(h.run).Request(1, m, h.conn.Key()), data); err != nil ||
+	if data, err = h.conn.Request(ctx, proto.SubjectsOf(h.run).Request(1, m, h.conn.Member()), data); err != nil ||
 		proto.Unmarshal(data, reply) != nil {
 		return nil
 	}
@@ -271,7 +271,7 @@ func (h *hostile) flood(ctx context.Context) {
 	for ctx.Err() == nil {
 		for range 50 {
 			for _, m := range []proto.Request{new(proto.Ask), new(proto.Offer), new(proto.Chunk), new(proto.Return)} {
-				_ = h.conn.Publish(subjects.Request(1, m, h.conn.Key()), noise) // until the server is gone
+				_ = h.conn.Publish(subjects.Request(1, m, h.conn.Member()), noise) // until the server is gone
 			}
 		}
 		// The next burst when the learner has taken in this one.
