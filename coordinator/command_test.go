@@ -276,9 +276,6 @@ func TestRevoked(t *testing.T) {
 	if err := os.Chmod(filepath.Join(stolen, "tls-key.pem"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(filepath.Join(stolen, "nats.nk"), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	n := serveOne(t, "--credentials", filepath.Join(directory, "coordinator"))
 	url := strings.Replace(n.url, "http:", "https:", 1)
 	with := func(credentials string, arguments ...string) (string, int) {

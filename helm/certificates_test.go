@@ -88,7 +88,6 @@ func TestCertManager(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := newCluster(t, r)
-			c.makeSecrets()
 			for _, o := range r.ofKind("Certificate") {
 				certificate := convert[cmapi.Certificate](t, o.Object)
 				c.secrets[certificate.Spec.SecretName] = issue(t, chain, certificate)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"flag"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -125,6 +126,26 @@ func TestGolden(t *testing.T) {
 			t.Errorf("%s: the manifests are others than %s (%v); go test -run Golden -update writes "+
 				"them, git diff shows the change", name, path, err)
 		}
+	}
+}
+
+// With cert-manager, NATS servers admit the members that have certificates by the same rules as with credentials of the
+// Job.
+func TestAccounts(t *testing.T) {
+	t.Parallel()
+	directory := filepath.Join(t.TempDir(), "credentials")
+	create := exec.Command(program(t, "coordinator"), "credentials", "create", "--out", directory)
+	if output, err := create.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, output)
+	}
+	want, path := mustRead(t, directory+"/nats/accounts.conf"), filepath.Join(chartDirectory, "files", "accounts.conf")
+	if *update {
+		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if mustRead(t, path) != want {
+		t.Errorf("%s is not up to date: go test -run Accounts -update writes it", path)
 	}
 }
 

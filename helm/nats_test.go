@@ -296,7 +296,7 @@ func requireReplicas(t *testing.T, monitor string) {
 	t.Errorf("no policies are kept three times in memory: %s", data)
 }
 
-// refuseStrangers fails if one without an nkey is let in, or the limits are others.
+// refuseStrangers fails if one without a certificate is let in, or the limits are others.
 func refuseStrangers(t *testing.T, address string) {
 	t.Helper()
 	raw, err := net.Dial("tcp", address)
@@ -322,6 +322,42 @@ func refuseStrangers(t *testing.T, address string) {
 	if !strings.Contains(string(answer), "Authorization Violation") || err != nil && !errors.Is(err, io.EOF) &&
 		!strings.Contains(err.Error(), "reset") {
 		t.Errorf("a stranger is answered %q, %v", answer, err)
+	}
+}
+
+// A server joins the cluster with the NATS servers' certificate alone: no other member's, whatever names it holds.
+func TestRogueServer(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, render(t, parse(t, "credentials: {hosts: [dbqpg.example]}")))
+	c.makeSecrets()
+	for _, p := range c.startAll("StatefulSet", "dbqpg-nats") {
+		p.ready()
+	}
+	for _, member := range []string{"nats", "learner", "coordinator", "actor", "operator"} {
+		directory := t.TempDir()
+		for name, data := range c.secrets["dbqpg-credentials-"+member] {
+			c.write(filepath.Join(directory, name), data)
+		}
+		config := fmt.Sprintf(`
+listen: "127.0.0.1:%d"
+cluster {
+  name: dbqpg-nats
+  listen: "127.0.0.1:%d"
+  no_advertise: true
+  tls { cert_file: tls.pem, key_file: tls-key.pem, ca_file: ca.pem, verify: true }
+  routes: ["tls://127.0.0.1:%d"]
+}`, processtest.Port(t), processtest.Port(t), c.port("dbqpg-nats-0", 6222))
+		c.write(filepath.Join(directory, "rogue.conf"), []byte(config))
+		command := exec.Command(program(t, "nats-server"), "--config", "rogue.conf", "--debug")
+		command.Dir = directory
+		rogue := processtest.Start(t, command)
+		const joined, refused = "Registering remote route", "Authorization Violation"
+		if member == "nats" {
+			rogue.Expect(joined)
+		} else {
+			rogue.Expect(refused)
+		}
+		rogue.Kill()
 	}
 }
 

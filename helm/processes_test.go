@@ -280,10 +280,12 @@ func (c *cluster) operator() string {
 	c.t.Helper()
 	directory := filepath.Join(c.volumes, "operator")
 	for name, data := range c.secrets["dbqpg-credentials-operator"] {
-		if err := os.MkdirAll(directory, 0o700); err != nil {
-			c.t.Fatal(err)
-		}
 		c.write(filepath.Join(directory, name), data)
+	}
+	for name, path := range map[string]string{"ca.crt": "ca.pem", "tls.crt": "tls.pem", "tls.key": "tls-key.pem"} {
+		if data, issued := c.secrets["dbqpg-operator-tls"][name]; issued {
+			c.write(filepath.Join(directory, path), data)
+		}
 	}
 	return directory
 }

@@ -81,20 +81,18 @@ func processFiles(t *testing.T, p *process) (shown string) {
 // secrets returns every line of every secret.
 func secrets(t *testing.T, directory string) (lines []string) {
 	t.Helper()
-	for _, pattern := range []string{"*/nats.nk", "*/*-key.pem"} {
-		paths, err := filepath.Glob(filepath.Join(directory, pattern))
-		if err != nil || len(paths) < 5 {
-			t.Fatalf("%s: %q, %v", pattern, paths, err)
+	paths, err := filepath.Glob(filepath.Join(directory, "*/*-key.pem"))
+	if err != nil || len(paths) < 5 {
+		t.Fatalf("%q, %v", paths, err)
+	}
+	for _, path := range paths {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
 		}
-		for _, path := range paths {
-			data, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for line := range strings.Lines(string(data)) {
-				if line = strings.TrimSpace(line); !strings.HasPrefix(line, "-----") {
-					lines = append(lines, line)
-				}
+		for line := range strings.Lines(string(data)) {
+			if line = strings.TrimSpace(line); !strings.HasPrefix(line, "-----") {
+				lines = append(lines, line)
 			}
 		}
 	}
@@ -257,7 +255,7 @@ func (h *hostile) request(ctx context.Context, m proto.Request) *proto.Reply {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	reply := new(proto.Reply)
-	if data, err = h.conn.Request(ctx, proto.SubjectsOf(h.run).Request(1, m, h.conn.Key()), data); err != nil ||
+	if data, err = h.conn.Request(ctx, proto.SubjectsOf(h.run).Request(1, m, h.conn.Member()), data); err != nil ||
 		proto.Unmarshal(data, reply) != nil {
 		return nil
 	}
@@ -271,7 +269,7 @@ func (h *hostile) flood(ctx context.Context) {
 	for ctx.Err() == nil {
 		for range 50 {
 			for _, m := range []proto.Request{new(proto.Ask), new(proto.Offer), new(proto.Chunk), new(proto.Return)} {
-				_ = h.conn.Publish(subjects.Request(1, m, h.conn.Key()), noise) // until the server is gone
+				_ = h.conn.Publish(subjects.Request(1, m, h.conn.Member()), noise) // until the server is gone
 			}
 		}
 		// The next burst when the learner has taken in this one.

@@ -21,7 +21,7 @@ data:
   nats-server.conf: |
     max_payload: 8MB
     jetstream { max_mem: 256MB, max_file: 64MB, store_dir: /tmp }
-    tls { cert_file: /etc/nats/tls.pem, key_file: /etc/nats/tls-key.pem, ca_file: /etc/nats/ca.pem }
+    tls { cert_file: /etc/nats/tls.pem, key_file: /etc/nats/tls-key.pem, ca_file: /etc/nats/ca.pem, verify_and_map: true }
     include accounts.conf
 ---
 apiVersion: v1
@@ -66,7 +66,7 @@ func TestOwnNATS(t *testing.T) {
 	u := newUser(t)
 	u.values("kind", `
 nats: {external: "tls://nats.training.svc:4222"}
-credentials: {hosts: [nats.training.svc]}
+credentials: {hosts: [nats=nats.training.svc]}
 experiments: [{name: first, tasks: Swimmer-v2, overrides: {iterations: 2, batch: 1000}}]`)
 	u.kubectl("apply", "--filename", u.file(serverOfOnesOwn))
 	u.run("install", "install")

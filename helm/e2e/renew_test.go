@@ -52,9 +52,9 @@ func TestRenew(t *testing.T) {
 		}
 	}
 
-	key := u.secret("actor", "nats.nk")
+	key := u.secret("actor", "tls-key.pem")
 	u.run("install", "rotate")
-	if u.secret("actor", "nats.nk") == key {
+	if u.secret("actor", "tls-key.pem") == key {
 		t.Error("actors have the old key")
 	}
 	u.untilReady()

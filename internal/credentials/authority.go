@@ -19,12 +19,6 @@ import (
 	"github.com/dbqpg/dbqpg/proto"
 )
 
-// A certificate's URI is spiffe://dbqpg/ROLE/NAME.
-const (
-	identityScheme = "spiffe"
-	trustDomain    = "dbqpg"
-)
-
 const (
 	// authorityYears is how long an authority's own certificate is valid.
 	authorityYears = 10
@@ -92,7 +86,7 @@ func (a *authority) issue(m member, now, until time.Time) (certificate, key []by
 	}
 	template := &x509.Certificate{
 		Subject:     pkix.Name{CommonName: m.Name, OrganizationalUnit: []string{string(m.Role)}},
-		URIs:        []*url.URL{{Scheme: identityScheme, Host: trustDomain, Path: "/" + string(m.Role) + "/" + m.Name}},
+		URIs:        []*url.URL{m.uri()},
 		NotBefore:   now.Add(-skew),
 		NotAfter:    until,
 		KeyUsage:    x509.KeyUsageDigitalSignature,

@@ -46,8 +46,8 @@ func TestIntermediateAuthorities(t *testing.T) {
 	middle := subordinate(t, root)
 	last := subordinate(t, middle)
 	at := filepath.Join(create(t).path, "coordinator")
-	certificate, key, err := last.issue(member{Name: "coordinator", Role: proto.RoleCoordinator, Hosts: localHosts},
-		time.Now(), time.Now().Add(time.Hour))
+	certificate, key, err := last.issue(member{identity{Name: "coordinator", Role: proto.RoleCoordinator}, localHosts,
+		time.Time{}}, time.Now(), time.Now().Add(time.Hour))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func TestIntermediateAuthorities(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil || c.role != proto.RoleCoordinator || c.name != "coordinator" {
+		if err != nil || c.Role != proto.RoleCoordinator || c.Name != "coordinator" {
 			t.Fatal(c, err)
 		}
 	}

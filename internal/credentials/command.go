@@ -51,7 +51,7 @@ func (o *options) addDirectory(cmd *cobra.Command, flag, help string) {
 
 func (o *options) addCertificate(cmd *cobra.Command) {
 	cmd.Flags().StringSliceVar(&o.hosts, "host", nil,
-		"name or address under which clients reach the servers, besides localhost; may be repeated")
+		"name or address under which clients reach the servers, besides localhost; ROLE=NAME for those of one role")
 	cmd.Flags().IntVar(&o.days, "days", 365, "validity of the certificates in days")
 	cmd.PreRunE = func(*cobra.Command, []string) error {
 		if last := 365 * authorityYears; o.days < 1 || o.days > last {
@@ -96,8 +96,7 @@ func (o *options) directoryCommand(use, short string, args cobra.PositionalArgs,
 				return err
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "Copy the new %s to the NATS servers, and restart or reload them, and %s "+
-				"to the "+
-				"coordinators.\n\n", accountsFile, revokedFile)
+				"to the coordinators.\n\n", accountsFile, revokedFile)
 		}
 		return d.print(cmd.OutOrStdout())
 	}}
@@ -126,7 +125,7 @@ func renewCommand() *cobra.Command {
 }
 
 func revokeCommand() *cobra.Command {
-	return new(options).directoryCommand("revoke NAME", "Revoke a member's key", cobra.ExactArgs(1),
+	return new(options).directoryCommand("revoke NAME", "Revoke a member", cobra.ExactArgs(1),
 		func(d *Directory, names []string) error { return d.Revoke(names[0]) })
 }
 

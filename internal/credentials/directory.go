@@ -25,11 +25,9 @@ const (
 
 // member is the authority's record of a member. None of it is secret.
 type member struct {
-	Name    string     `json:"name"`
-	Role    proto.Role `json:"role"`
-	Hosts   []string   `json:"hosts,omitempty"` // names and addresses of its servers
-	Key     string     `json:"key,omitempty"`   // public part of its nkey
-	Expires time.Time  `json:"expires"`         // of its certificate
+	identity
+	Hosts   []string  `json:"hosts,omitempty"` // names and addresses of its servers
+	Expires time.Time `json:"expires"`         // of its certificate
 }
 
 // Directory is a directory of credentials with its authority.
@@ -37,11 +35,12 @@ type Directory struct {
 	path      string
 	authority *authority
 	members   []member
-	revoked   map[string]time.Time // when a member of that name was revoked last
+	revoked   map[string]int // how often a member of that name was revoked
 }
 
 // Create makes a directory with a new authority and a member of each role, named like the role. Its servers are reached
-// under the hosts and localhost. Certificates are valid for the duration valid. The directory must not exist.
+// under localhost and the hosts, of which ROLE=HOST is for one role's servers only. Certificates are valid for the
+// duration valid. The directory must not exist.
 func Create(path string, hosts []string, valid time.Duration) (*Directory, error) {
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s already exists: add to it with credentials add, or choose another directory", path)
@@ -54,7 +53,7 @@ func Create(path string, hosts []string, valid time.Duration) (*Directory, error
 	if err != nil {
 		return nil, err
 	}
-	d := &Directory{path: path, authority: authority, revoked: map[string]time.Time{}}
+	d := &Directory{path: path, authority: authority, revoked: map[string]int{}}
 	if err := os.MkdirAll(filepath.Join(path, authorityDirectory), 0o700); err != nil {
 		return nil, err
 	}
@@ -101,14 +100,9 @@ func Open(path string) (*Directory, error) {
 	return d, nil
 }
 
-// check validates a member: its name is a directory that Revoke removes, and its key a line of the servers'
-// configuration.
+// check validates a member, whose name is a directory that Revoke removes and an account of the NATS servers.
 func (m *member) check() error {
-	err := errors.Join(checkName(m.Name), proto.CheckRole(m.Role), checkHosts(m.Hosts))
-	if m.Key != "" {
-		err = errors.Join(err, bus.CheckPublicKey(m.Key))
-	}
-	return err
+	return errors.Join(checkName(m.Name), proto.CheckRole(m.Role), checkHosts(m.Hosts))
 }
 
 // Add makes the directory of another member.
@@ -119,29 +113,26 @@ func (d *Directory) Add(name string, role proto.Role, hosts []string, valid time
 	if d.find(name) >= 0 {
 		return fmt.Errorf("there already is a member %s", name)
 	}
-	if at, found := d.revoked[name]; found { // the new certificate must be later, by the second
-		time.Sleep(time.Until(at.Add(time.Second)))
-	}
 	if err := d.add(name, role, hosts, time.Now().Add(valid)); err != nil {
 		return err
 	}
 	return d.save()
 }
 
-// Revoke removes a member's directory and its key from the NATS servers' accounts, and makes coordinators refuse its
-// certificates.
+// Revoke removes a member and its directory, and makes NATS servers and coordinators refuse its certificates. The name
+// can be added again.
 func (d *Directory) Revoke(name string) error {
 	i := d.find(name)
 	if i < 0 {
 		return d.unknown(name)
 	}
 	d.members = slices.Delete(d.members, i, i+1)
-	d.revoked[name] = time.Now().UTC().Truncate(time.Second) // the resolution of certificates
+	d.revoked[name]++
 	return errors.Join(d.save(), os.RemoveAll(filepath.Join(d.path, name)))
 }
 
 // Renew makes new certificates and private keys for the named members, or for all if none is named. If hosts are given
-// they replace the previous ones. The members' nkeys stay.
+// they replace the previous ones.
 func (d *Directory) Renew(names, hosts []string, valid time.Duration) error {
 	if err := checkHosts(hosts); err != nil {
 		return err
@@ -158,7 +149,7 @@ func (d *Directory) Renew(names, hosts []string, valid time.Duration) error {
 		}
 		m := &d.members[i]
 		if len(hosts) > 0 {
-			m.Hosts = withLocal(hosts)
+			m.Hosts = hostsOf(m.Role, hosts)
 		}
 		if err := d.certify(m, time.Now().Add(valid)); err != nil {
 			return err
@@ -167,28 +158,16 @@ func (d *Directory) Renew(names, hosts []string, valid time.Duration) error {
 	return d.save()
 }
 
-// add makes a member with a key and a certificate.
+// add makes a member with a certificate.
 func (d *Directory) add(name string, role proto.Role, hosts []string, until time.Time) error {
-	m := member{Name: name, Role: role}
-	if serves(role) {
-		m.Hosts = withLocal(hosts)
-	}
+	m := member{identity: identity{Name: name, Role: role}, Hosts: hostsOf(role, hosts)}
 	if err := os.MkdirAll(filepath.Join(d.path, name), 0o700); err != nil {
 		return err
 	}
 	if role != proto.RoleNATS {
-		key, err := bus.NewKey()
-		if err != nil {
-			return err
-		}
-		seed, err := key.Seed()
-		if err != nil {
-			return err
-		}
-		m.Key = key.Public()
-		if err := d.writeAll(name, map[string][]byte{seedFile: append(seed, '\n')}); err != nil {
-			return err
-		}
+		m.Revocations = d.revoked[name]
+	} else if err := d.writeAll(name, map[string][]byte{serverFile: []byte(serverConfig)}); err != nil {
+		return err
 	}
 	if err := d.certify(&m, until); err != nil {
 		return err
@@ -211,13 +190,11 @@ func (d *Directory) certify(m *member, until time.Time) error {
 		map[string][]byte{authorityFile: d.authority.pem, certificateFile: certificate, privateKeyFile: key})
 }
 
-// save writes the list of members and every server's list of accepted keys.
+// save writes the list of members, and for the servers those that they admit or refuse.
 func (d *Directory) save() error {
 	var users []bus.User
 	for _, m := range d.members {
-		if m.Key != "" {
-			users = append(users, bus.User{Name: m.Name, Role: m.Role, Public: m.Key})
-		}
+		users = append(users, bus.User{Name: m.Name, Role: m.Role, URI: m.uri().String()})
 	}
 	accounts, err := bus.Accounts(users)
 	if err != nil {
@@ -234,15 +211,10 @@ func (d *Directory) save() error {
 				return err
 			}
 		}
-		if m.Role != proto.RoleNATS && m.Role != proto.RoleLearner {
-			continue
-		}
-		files := map[string][]byte{accountsFile: []byte(accounts)}
-		if m.Role == proto.RoleNATS {
-			files[serverFile] = []byte(serverConfig)
-		}
-		if err := d.writeAll(m.Name, files); err != nil {
-			return err
+		if m.Role == proto.RoleNATS || m.Role == proto.RoleLearner {
+			if err := d.writeAll(m.Name, map[string][]byte{accountsFile: []byte(accounts)}); err != nil {
+				return err
+			}
 		}
 	}
 	members, err := json.MarshalIndent(d.members, "", "  ")
@@ -258,7 +230,7 @@ const serverConfig = `# nats-server -c nats-server.conf, in this directory.
 listen: "127.0.0.1:4222" # 0.0.0.0:4222 lets other machines in
 max_payload: 8MB
 jetstream { max_mem: 256MB, max_file: 1MB, store_dir: "jetstream" }
-tls { cert_file: "tls.pem", key_file: "tls-key.pem", ca_file: "ca.pem", min_version: "1.3" }
+tls { cert_file: "tls.pem", key_file: "tls-key.pem", ca_file: "ca.pem", verify_and_map: true, min_version: "1.3" }
 include "accounts.conf"
 `
 

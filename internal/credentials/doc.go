@@ -12,11 +12,11 @@
 // A member's machine needs only its own directory, which --credentials names. It contains:
 //
 //	ca.pem           the authority's certificate, which verifies those of others
-//	tls.pem          the member's certificate: its role and name as spiffe://dbqpg/ROLE/NAME, and its hosts;
-//	                 followed by those of intermediate authorities, if any
+//	tls.pem          the member's certificate: its role and name as spiffe://dbqpg/ROLE/NAME, by which coordinators
+//	                 and NATS servers know it, and its hosts; followed by those of intermediate authorities, if any
 //	tls-key.pem      its private key                                                 (secret)
-//	nats.nk          the seed of its nkey, with which it logs in to NATS             (secret)
 //	accounts.conf    users and permissions of a NATS server (nats and learner only)
+//	revoked.json     how often names were revoked (coordinator only)
 //
 // [Load] reads one, and rejects secrets that others on the machine can read. It gives the identity on NATS
 // ([Credentials.Identity], [Credentials.ServerAuth]) and TLS settings for everything else:

@@ -21,7 +21,6 @@ import (
 
 	"github.com/dbqpg/dbqpg/internal/atomicfile"
 	"github.com/dbqpg/dbqpg/proto"
-	"github.com/dbqpg/dbqpg/proto/bus"
 )
 
 // serviceAccount is where Kubernetes mounts a pod's token.
@@ -227,7 +226,7 @@ func (c *clusterMembers) pull(ctx context.Context, name string) error {
 	return nil
 }
 
-// mend replaces members that the authority does not know, and renews certificates.
+// mend makes members that have no Secret, or that the authority does not know, and renews certificates.
 func (c *clusterMembers) mend() (done []string, err error) {
 	d, err := Open(c.scratch)
 	if err != nil {
@@ -238,76 +237,47 @@ func (c *clusterMembers) mend() (done []string, err error) {
 			return nil, err
 		}
 	}
-	var lost []proto.Role
-	var old []string
 	for _, role := range proto.Roles() {
 		name := string(role)
-		fault := c.faultOf(d, name)
-		switch {
-		case fault == nil:
-			continue
-		case errors.Is(fault, errRenew):
-			old = append(old, name)
-		default:
-			lost = append(lost, role)
-			if d.find(name) >= 0 {
+		known := d.find(name)
+		if known < 0 || c.found[name] == nil {
+			done = append(done, name+": made a new key, as there was no Secret")
+			if known >= 0 {
 				err = d.Revoke(name)
 			}
+			if err == nil {
+				err = d.Add(name, role, c.hosts, c.valid)
+			}
+		} else if why := c.renewalOf(d, d.members[known]); why != "" {
+			done = append(done, name+": renewed the certificate, "+why)
+			err = d.Renew([]string{name}, c.hosts, c.valid)
 		}
 		if err != nil {
-			return nil, err
-		}
-		done = append(done, fmt.Sprintf("%s: %v", name, fault))
-	}
-	if len(old) > 0 {
-		if err := d.Renew(old, c.hosts, c.valid); err != nil {
-			return nil, err
-		}
-	}
-	for _, role := range lost { // after all are revoked, as Add waits until a certificate is later than that
-		if err := d.Add(string(role), role, c.hosts, c.valid); err != nil {
 			return nil, err
 		}
 	}
 	return done, d.save()
 }
 
-// errRenew reports a certificate that has to be renewed. The key remains.
-var errRenew = errors.New("renewed the certificate")
-
-// faultOf returns why a member cannot go on as it is: an error that wraps errRenew, or one that calls for a new key.
-func (c *clusterMembers) faultOf(d *Directory, name string) error {
-	at := d.find(name)
-	if at < 0 || c.found[name] == nil {
-		return errors.New("made a new key, as there was no Secret")
-	}
-	m, directory := d.members[at], filepath.Join(c.scratch, name)
-	if m.Key != "" {
-		seed, err := readSecret(directory, seedFile)
-		if err == nil {
-			var key bus.Key
-			if key, err = bus.ParseKey(seed); err == nil && key.Public() != m.Key {
-				err = errors.New("it is not the one that the authority knows")
-			}
-		}
-		if err != nil {
-			return fmt.Errorf("made a new key: %w", err)
-		}
-	}
-	leaf, err := readLeaf(filepath.Join(directory, certificateFile))
+// renewalOf returns why a member's certificate has to be renewed, "" if it has not.
+func (c *clusterMembers) renewalOf(d *Directory, m member) string {
+	leaf, err := readLeaf(filepath.Join(c.scratch, m.Name, certificateFile))
 	if err == nil {
 		err = leaf.CheckSignatureFrom(d.authority.certificate)
 	}
 	if err != nil {
-		return fmt.Errorf("%w: %w", errRenew, err)
+		return err.Error()
+	}
+	if !leaf.NotAfter.Equal(m.Expires) {
+		return "since it is not the last one that the authority issued"
 	}
 	if left := time.Until(leaf.NotAfter); left < c.renew && leaf.NotAfter.Before(d.authority.certificate.NotAfter) {
-		return fmt.Errorf("%w, of %d days more", errRenew, int(left/day))
+		return fmt.Sprintf("of %d days more", int(left/day))
 	}
-	if serves(m.Role) && !slices.Equal(m.Hosts, withLocal(c.hosts)) {
-		return fmt.Errorf("%w, for other hosts", errRenew)
+	if !slices.Equal(m.Hosts, hostsOf(m.Role, c.hosts)) {
+		return "for other hosts"
 	}
-	return nil
+	return ""
 }
 
 // readLeaf reads the first certificate of a file.

@@ -17,7 +17,6 @@ import (
 	"github.com/dbqpg/dbqpg/internal/atomicfile"
 	"github.com/dbqpg/dbqpg/internal/credentials/credentialstest"
 	"github.com/dbqpg/dbqpg/proto"
-	"github.com/dbqpg/dbqpg/proto/bus"
 )
 
 // syncSecrets does what "credentials kubernetes" does.
@@ -28,7 +27,7 @@ func syncSecrets(t *testing.T, s *credentialstest.Secrets, host string, valid ti
 		t.Fatal(err)
 	}
 	c := clusterMembers{
-		store: store, prefix: "dbqpg-credentials", labels: map[string]string{"a": "b"}, hosts: []string{host},
+		store: store, prefix: "dbqpg-credentials", labels: map[string]string{"a": "b"}, hosts: []string{host, "nats=nats.example"},
 		valid: valid, renew: 30 * day,
 		scratch: filepath.Join(t.TempDir(), "members"),
 	}
@@ -63,8 +62,9 @@ func requireUsable(t *testing.T, s *credentialstest.Secrets) {
 		if err := c.Require(role); err != nil {
 			t.Error(err)
 		}
-		if role != proto.RoleNATS && !strings.Contains(accounts, c.key.Public()) {
-			t.Errorf("the NATS server does not know the key of %s", role)
+		logsIn := role == proto.RoleLearner || role == proto.RoleActor
+		if logsIn != strings.Contains(accounts, `"`+c.uri().String()+`"`) {
+			t.Errorf("the NATS server admits %s: %v", role, !logsIn)
 		}
 	}
 }
@@ -114,8 +114,14 @@ func TestKubernetesRenews(t *testing.T) {
 		t.Errorf("valid for %v", left)
 	}
 	mustSync(t, s, "new.example")
-	if err := leafOf(t, s.Data()["dbqpg-credentials-nats"]).VerifyHostname("new.example"); err != nil {
-		t.Error(err)
+	for _, server := range []string{"nats", "coordinator", "learner"} {
+		leaf := leafOf(t, s.Data()["dbqpg-credentials-"+server])
+		if err := leaf.VerifyHostname("new.example"); err != nil {
+			t.Error(err)
+		}
+		if err := leaf.VerifyHostname("nats.example"); (err == nil) != (server == "nats") {
+			t.Errorf("%s is a server at nats.example: %v", server, err)
+		}
 	}
 	if !bytes.Equal(s.Data()["dbqpg-credentials-actor"][certificateFile],
 		after["dbqpg-credentials-actor"][certificateFile]) {
@@ -133,7 +139,7 @@ func leafOf(t *testing.T, files map[string][]byte) *x509.Certificate {
 	return leaf
 }
 
-// A Secret that was deleted, or has another's key, comes back with a new key, and its old certificate is revoked.
+// A Secret that was deleted comes back with a new key, and its old certificate is revoked.
 func TestKubernetesReplaces(t *testing.T) {
 	t.Parallel()
 	s := credentialstest.NewSecrets(t)
@@ -144,12 +150,9 @@ func TestKubernetesReplaces(t *testing.T) {
 	mustSync(t, s, "dbqpg.example")
 	requireUsable(t, s)
 	after := s.Data()
-	old, err := bus.ParseKey(before["dbqpg-credentials-actor"][seedFile])
-	if err != nil {
-		t.Fatal(err)
-	}
-	if strings.Contains(string(after["dbqpg-credentials-nats"][accountsFile]), old.Public()) {
-		t.Error("the NATS server admits the old key")
+	old := leafOf(t, before["dbqpg-credentials-actor"]).URIs[0].String()
+	if strings.Contains(string(after["dbqpg-credentials-nats"][accountsFile]), `"`+old+`"`) {
+		t.Error("the NATS server admits the old certificate")
 	}
 	if !strings.Contains(string(after["dbqpg-credentials-coordinator"][revokedFile]), `"actor"`) {
 		t.Error("coordinators do not know that the old certificate is revoked")

@@ -12,9 +12,6 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
-
-	"github.com/dbqpg/dbqpg/proto"
-	"github.com/dbqpg/dbqpg/proto/bus"
 )
 
 // The files of a member's directory.
@@ -22,7 +19,6 @@ const (
 	authorityFile   = "ca.pem"
 	certificateFile = "tls.pem"
 	privateKeyFile  = "tls-key.pem"
-	seedFile        = "nats.nk"
 	accountsFile    = "accounts.conf"
 	serverFile      = "nats-server.conf"
 	revokedFile     = "revoked.json"
@@ -42,16 +38,14 @@ var (
 	ErrRole = errors.New("not the required role")
 	// ErrExpired reports an expired certificate.
 	ErrExpired = errors.New("the certificate has expired")
-	// ErrRevoked reports the certificate of a member that was revoked after its issue.
+	// ErrRevoked reports the certificate of a member that has been revoked.
 	ErrRevoked = errors.New("the certificate is revoked")
 )
 
 // Credentials are a member's credentials. Printing them shows no secret.
 type Credentials struct {
+	identity
 	directory   string
-	role        proto.Role
-	name        string
-	key         *bus.Key // nil for a role that does not log in
 	authority   *x509.CertPool
 	certificate *tls.Certificate // as it was when loaded
 }
@@ -86,29 +80,14 @@ func load(directory string) (*Credentials, error) {
 	if c.certificate, err = c.readCertificate(); err != nil {
 		return nil, err
 	}
-	if err := c.check(); err != nil {
-		return nil, err
-	}
-	if c.role == proto.RoleNATS {
-		return c, nil
-	}
-	seed, err := readSecret(directory, seedFile)
-	if err != nil {
-		return nil, err
-	}
-	key, err := bus.ParseKey(seed)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", seedFile, err)
-	}
-	c.key = &key
-	return c, nil
+	return c, c.check()
 }
 
 // check verifies that others will accept the certificate, with the intermediate certificates in its file, and reads the
-// role and name from it.
+// identity in it.
 func (c *Credentials) check() (err error) {
 	leaf := c.certificate.Leaf
-	if c.role, c.name, err = roleOf(leaf); err != nil {
+	if c.identity, err = identityOf(leaf); err != nil {
 		return fmt.Errorf("%s: %w", certificateFile, err)
 	}
 	if time.Now().After(leaf.NotAfter) {

@@ -5,6 +5,9 @@ import (
 	"net"
 	"regexp"
 	"slices"
+	"strings"
+
+	"github.com/dbqpg/dbqpg/proto"
 )
 
 // Bounds of the lengths of a member's name and of a host's.
@@ -13,9 +16,19 @@ const maxName, maxHost = 63, 255
 // localHosts are this machine's own names, which every server's certificate contains.
 var localHosts = []string{"localhost", "127.0.0.1", "::1"}
 
-func withLocal(hosts []string) []string {
-	all := slices.Clone(localHosts)
+// hostsOf returns the hosts that a member's certificate contains: none if its role has no servers. Of the given ones,
+// ROLE=HOST is for that role only.
+func hostsOf(role proto.Role, hosts []string) (all []string) {
+	if !serves(role) {
+		return nil
+	}
+	all = slices.Clone(localHosts)
 	for _, host := range hosts {
+		if only, rest, found := strings.Cut(host, "="); found && only == string(role) {
+			host = rest
+		} else if found {
+			continue
+		}
 		if !slices.Contains(all, host) {
 			all = append(all, host)
 		}
@@ -25,6 +38,9 @@ func withLocal(hosts []string) []string {
 
 func checkHosts(hosts []string) error {
 	for _, host := range hosts {
+		if role, rest, found := strings.Cut(host, "="); found && serves(proto.Role(role)) {
+			host = rest
+		}
 		if err := checkHost(host); err != nil {
 			return err
 		}
@@ -45,9 +61,9 @@ func checkHost(host string) error {
 	return nil
 }
 
-// checkName returns an error unless a member's name is a portable directory name.
+// checkName returns an error unless a member's name is a portable directory name, and a token of NATS's subjects.
 func checkName(name string) error {
-	if len(name) > maxName || name == authorityDirectory || !namePattern.MatchString(name) {
+	if len(name) > maxName || name == authorityDirectory || name == proto.Anyone || !namePattern.MatchString(name) {
 		return fmt.Errorf("member %q: give 1 to %d lower-case letters, digits and -, such as actor-berlin", name,
 			maxName)
 	}

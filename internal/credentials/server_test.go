@@ -6,12 +6,12 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -59,8 +59,9 @@ func TestLogIn(t *testing.T) {
 	if !strings.HasPrefix(url, "tls://") {
 		t.Errorf("the URL is %s", url)
 	}
-	for _, role := range []string{"learner", "actor", "coordinator", "operator", "observer"} {
-		if err := logIn(t, url, d.load(t, role).Identity()); err != nil {
+	for _, role := range proto.Roles() {
+		err := logIn(t, url, d.load(t, string(role)).Identity())
+		if may := role == proto.RoleLearner || role == proto.RoleActor; (err == nil) != may {
 			t.Errorf("%s: %v", role, err)
 		}
 	}
@@ -69,23 +70,22 @@ func TestLogIn(t *testing.T) {
 		t.Errorf("called nats://: %v", err)
 	}
 	stranger := foreign.load(t, "learner").Identity()
-	stranger.TLS = d.load(t, "actor").Client()
+	stranger.TLS.RootCAs = d.load(t, "actor").authority
 	distrusting := d.load(t, "actor").Identity()
-	distrusting.TLS = foreign.load(t, "actor").Client()
-	anonymous := &tls.Config{RootCAs: d.load(t, "actor").authority}
+	distrusting.TLS.RootCAs = foreign.load(t, "actor").authority
 
-	expired, err := tls.X509KeyPair(pair(d.authority.issue(member{Name: "nats", Role: proto.RoleNATS,
-		Hosts: localHosts}, time.Now().Add(-day), time.Now().Add(-time.Hour))))
+	nats := identity{Name: "nats", Role: proto.RoleNATS}
+	expired, err := tls.X509KeyPair(pair(d.authority.issue(member{identity: nats, Hosts: localHosts}, time.Now().Add(-day), time.Now().Add(-time.Hour))))
 	if err != nil {
 		t.Fatal(err)
 	}
-	elsewhere, err := tls.X509KeyPair(pair(d.authority.issue(member{Name: "nats", Role: proto.RoleNATS,
+	elsewhere, err := tls.X509KeyPair(pair(d.authority.issue(member{identity: nats,
 		Hosts: []string{"elsewhere"}}, time.Now(), time.Now().Add(time.Hour))))
 	if err != nil {
 		t.Fatal(err)
 	}
-	noServer, err := tls.X509KeyPair(pair(d.authority.issue(member{Name: "actor", Role: proto.RoleActor,
-		Hosts: localHosts}, time.Now(), time.Now().Add(time.Hour))))
+	noServer, err := tls.X509KeyPair(pair(d.authority.issue(member{Hosts: localHosts,
+		identity: identity{Name: "actor", Role: proto.RoleActor}}, time.Now(), time.Now().Add(time.Hour))))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,13 +100,15 @@ func TestLogIn(t *testing.T) {
 		identity *bus.Identity
 		want     string
 	}{
-		"no credentials":             {url, nil, "give --credentials DIR"},
-		"a key of another authority": {url, stranger, "does not know the key of this learner"},
-		"another authority":          {url, distrusting, "issued by another authority than the credentials"},
-		"expired certificate":        {serveWith(t, d, expired), member, "renew the server's certificate"},
-		"other host":                 {serveWith(t, d, elsewhere), member, "issued for the name used to reach it"},
-		"an actor for a server":      {serveWith(t, d, noServer), member, "doesn't contain any IP SANs"},
-		"a server without TLS":       {unguarded.URL(), member, "the server uses no credentials"},
+		"no credentials":                     {url, nil, "give --credentials DIR"},
+		"a certificate of another authority": {url, stranger, "does not admit the certificate of learner"},
+		"a coordinator for a server": {serveWith(t, d, *d.load(t, "coordinator").certificate), member,
+			"coordinator is of role coordinator, required is nats or learner"},
+		"another authority":     {url, distrusting, "issued by another authority than the credentials"},
+		"expired certificate":   {serveWith(t, d, expired), member, "renew the server's certificate"},
+		"other host":            {serveWith(t, d, elsewhere), member, "issued for the name used to reach it"},
+		"an actor for a server": {serveWith(t, d, noServer), member, "doesn't contain any IP SANs"},
+		"a server without TLS":  {unguarded.URL(), member, "the server uses no credentials"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			err := logIn(t, c.url, c.identity)
@@ -115,9 +117,9 @@ func TestLogIn(t *testing.T) {
 			}
 		})
 	}
-	if conn, err := tlsOnly(url, anonymous); err == nil || !strings.Contains(conn, "Authorization Violation") &&
-		!strings.Contains(err.Error(), "EOF") {
-		t.Errorf("TLS without a key: %q, %v", conn, err)
+	anonymous := &bus.Identity{Role: proto.RoleActor, Member: "actor", TLS: &tls.Config{RootCAs: d.load(t, "actor").authority}}
+	if err := logIn(t, url, anonymous); err == nil || !strings.Contains(err.Error(), "does not admit") {
+		t.Errorf("TLS without a certificate: %v", err)
 	}
 }
 
@@ -135,7 +137,7 @@ func serveWith(t *testing.T, d *Directory, certificate tls.Certificate) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	auth.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}}
+	auth.TLS.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &certificate, nil }
 	s, err := natsserver.Start(natsserver.Config{Log: quiet, Auth: auth})
 	if err != nil {
 		t.Fatal(err)
@@ -144,33 +146,15 @@ func serveWith(t *testing.T, d *Directory, certificate tls.Certificate) string {
 	return s.URL()
 }
 
-// tlsOnly speaks NATS by hand, without a key: it returns what the server says until it hangs up.
-func tlsOnly(url string, config *tls.Config) (said string, err error) {
-	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "tls://"))
-	if err != nil {
-		return "", err
-	}
-	defer conn.Close()
-	info := make([]byte, 4096)
-	if _, err := conn.Read(info); err != nil {
-		return "", err
-	}
-	config.ServerName = "127.0.0.1"
-	secure := tls.Client(conn, config)
-	if _, err := secure.Write([]byte("CONNECT {\"verbose\":false}\r\nPUB $KV.dbqpg-policies.x 1\r\nx\r\nPING\r\n")); err != nil {
-		return "", err
-	}
-	answer, err := io.ReadAll(secure)
-	if err == nil {
-		err = io.EOF
-	}
-	return string(answer), err
-}
-
-// A revoked key opens no server that has the new list; a member that was added does.
+// A revoked certificate opens no server that has the new list, whoever gets the name afterwards; a member that was
+// added does.
 func TestRevokeAndAdd(t *testing.T) {
 	d := create(t)
-	revoked := d.load(t, "actor").Identity()
+	stolen := d.load(t, "actor")
+	revoked := stolen.Identity()
+	revoked.TLS.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		return stolen.certificate, nil
+	}
 	if err := d.Add("site-b", proto.RoleActor, nil, time.Hour); err != nil {
 		t.Fatal(err)
 	}
@@ -185,9 +169,21 @@ func TestRevokeAndAdd(t *testing.T) {
 	if err := logIn(t, url, d.load(t, "site-b").Identity()); err != nil {
 		t.Error(err)
 	}
-	if err := logIn(t, url, revoked); err == nil || !strings.Contains(err.Error(), "does not know the key") {
-		t.Errorf("revoked: %v", err)
+	refuse := func() {
+		t.Helper()
+		if err := logIn(t, url, revoked); err == nil || !strings.Contains(err.Error(), "does not admit") {
+			t.Errorf("revoked: %v", err)
+		}
 	}
+	refuse()
+	if err := d.Add("actor", proto.RoleActor, nil, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	url = startNATS(t, d.load(t, "nats")).URL()
+	if err := logIn(t, url, d.load(t, "actor").Identity()); err != nil {
+		t.Errorf("who gets the name afterwards: %v", err)
+	}
+	refuse()
 }
 
 // A running server shows a renewed certificate from the next connection on.
@@ -275,7 +271,8 @@ func TestMutualTLS(t *testing.T) {
 	}
 }
 
-// The configuration made for a NATS server of its own is one that the real server takes, with the same users.
+// The configuration made for a NATS server of its own is one that the real server takes, with the same users. It reads
+// those that were added and revoked without a restart.
 func TestServerOfItsOwn(t *testing.T) {
 	d := create(t)
 	binary := filepath.Join(t.TempDir(), "nats-server")
@@ -292,11 +289,25 @@ func TestServerOfItsOwn(t *testing.T) {
 	write(t, at, serverFile, []byte(strings.Replace(string(config), "127.0.0.1:4222", address, 1)))
 	cmd := exec.Command(binary, "-c", serverFile)
 	cmd.Dir = at
-	processtest.Start(t, cmd)
+	server := processtest.Start(t, cmd)
 	for _, role := range []string{"learner", "actor"} {
 		if err := logIn(t, "tls://"+address, d.load(t, role).Identity()); err != nil {
 			t.Errorf("%s: %v", role, err)
 		}
+	}
+	revoked := d.load(t, "actor").Identity()
+	if err := errors.Join(d.Revoke("actor"), d.Add("site-b", proto.RoleActor, nil, time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	server.Expect("Reloaded server configuration")
+	if err := logIn(t, "tls://"+address, d.load(t, "site-b").Identity()); err != nil {
+		t.Errorf("added: %v", err)
+	}
+	if err := logIn(t, "tls://"+address, revoked); err == nil {
+		t.Error("a revoked member logs in")
 	}
 	if err := logIn(t, "nats://"+address, nil); err == nil || errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("no credentials: %v", err)

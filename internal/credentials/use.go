@@ -2,7 +2,6 @@ package credentials
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,24 +19,21 @@ func (c *Credentials) Expires() time.Time { return c.current().Leaf.NotAfter }
 
 // Format prints the member's role and name, whatever the verb, and nothing secret.
 func (c *Credentials) Format(f fmt.State, _ rune) {
-	fmt.Fprintf(f, "%s %s (%s)", c.role, c.name, c.directory)
+	fmt.Fprintf(f, "%s %s (%s)", c.Role, c.Name, c.directory)
 }
 
 // Require returns an error that wraps [ErrRole] unless the member has one of the roles.
 func (c *Credentials) Require(roles ...proto.Role) error {
-	if !slices.Contains(roles, c.role) {
-		return fmt.Errorf("credentials in %s: %w: they are for role %s, required is %s", c.directory, ErrRole, c.role,
+	if !slices.Contains(roles, c.Role) {
+		return fmt.Errorf("credentials in %s: %w: they are for role %s, required is %s", c.directory, ErrRole, c.Role,
 			list(roles))
 	}
 	return nil
 }
 
-// Identity returns the member's identity on NATS. It panics for [proto.RoleNATS], which does not log in.
+// Identity returns the member's identity on NATS.
 func (c *Credentials) Identity() *bus.Identity {
-	if c.key == nil {
-		panic(fmt.Sprintf("credentials: role %s has no identity on NATS", c.role))
-	}
-	return &bus.Identity{Role: c.role, Key: *c.key, TLS: c.Client()}
+	return &bus.Identity{Role: c.Role, Member: c.Name, TLS: c.Client(proto.RoleNATS, proto.RoleLearner)}
 }
 
 // ServerAuth returns the accounts and the TLS configuration of an embedded NATS server. The credentials must be a
@@ -50,7 +46,8 @@ func (c *Credentials) ServerAuth() (*bus.ServerAuth, error) {
 	if err != nil {
 		return nil, fmt.Errorf("credentials in %s: %w", c.directory, err)
 	}
-	return &bus.ServerAuth{Accounts: string(accounts), TLS: c.Server()}, nil
+	return &bus.ServerAuth{Accounts: string(accounts), User: c.uri().String(),
+		TLS: c.Server(proto.RoleLearner, proto.RoleActor)}, nil
 }
 
 // Server returns a TLS server's configuration. Given roles, it admits only clients with a certificate of one of them
@@ -85,32 +82,31 @@ func (c *Credentials) Client(servers ...proto.Role) *tls.Config {
 // requirePeer returns a check that the peer has one of the roles, and was not revoked.
 func (c *Credentials) requirePeer(roles []proto.Role) func(tls.ConnectionState) error {
 	return func(state tls.ConnectionState) error {
-		role, name, err := Peer(&state)
-		if err == nil && !slices.Contains(roles, role) {
-			err = fmt.Errorf("%w: %s is of role %s, required is %s", ErrRole, name, role, list(roles))
+		if err := c.checkPeer(&state, roles); err != nil {
+			return &tls.CertificateVerificationError{UnverifiedCertificates: state.PeerCertificates, Err: err}
 		}
-		if err == nil {
-			err = c.checkRevoked(name, state.VerifiedChains[0][0])
-		}
-		return err
+		return nil
 	}
 }
 
-// checkRevoked returns an error for a certificate issued before its member was revoked, as the directory says now.
-func (c *Credentials) checkRevoked(name string, certificate *x509.Certificate) error {
-	revoked, err := readRevoked(c.directory)
+func (c *Credentials) checkPeer(state *tls.ConnectionState, roles []proto.Role) error {
+	peer, err := peerOf(state)
 	if err != nil {
 		return err
 	}
-	if at, found := revoked[name]; found && !certificate.NotBefore.Add(skew).After(at) {
-		return fmt.Errorf("%w: %s, on %s", ErrRevoked, name, at.Format(time.RFC3339))
+	if !slices.Contains(roles, peer.Role) {
+		return fmt.Errorf("%w: %s is of role %s, required is %s", ErrRole, peer.Name, peer.Role, list(roles))
 	}
-	return nil
+	revoked, err := readRevoked(c.directory)
+	if err == nil && peer.Revocations < revoked[peer.Name] {
+		err = fmt.Errorf("%w: %s", ErrRevoked, peer.Name)
+	}
+	return err
 }
 
-// readRevoked reads when members were revoked, by name.
-func readRevoked(directory string) (map[string]time.Time, error) {
-	revoked := map[string]time.Time{}
+// readRevoked reads how often members were revoked, by name.
+func readRevoked(directory string) (map[string]int, error) {
+	revoked := map[string]int{}
 	data, err := read(directory, revokedFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return revoked, nil
@@ -127,26 +123,15 @@ func readRevoked(directory string) (map[string]time.Time, error) {
 // Peer returns the role and name of a connection's peer, whose certificate must have been verified, as by
 // [Credentials.Server] with roles and [Credentials.Client].
 func Peer(state *tls.ConnectionState) (role proto.Role, name string, err error) {
-	if state == nil || len(state.VerifiedChains) == 0 {
-		return "", "", fmt.Errorf("%w: the peer presented no certificate", ErrRole)
-	}
-	return roleOf(state.VerifiedChains[0][0])
+	peer, err := peerOf(state)
+	return peer.Role, peer.Name, err
 }
 
-// roleOf reads the role and the name that the authority wrote into a certificate.
-func roleOf(certificate *x509.Certificate) (role proto.Role, name string, err error) {
-	for _, u := range certificate.URIs {
-		if u.Scheme != identityScheme || u.Host != trustDomain {
-			continue
-		}
-		first, second, _ := strings.Cut(strings.TrimPrefix(u.Path, "/"), "/")
-		role = proto.Role(first)
-		if err := errors.Join(proto.CheckRole(role), checkName(second)); err != nil {
-			return "", "", err
-		}
-		return role, second, nil
+func peerOf(state *tls.ConnectionState) (identity, error) {
+	if state == nil || len(state.VerifiedChains) == 0 {
+		return identity{}, fmt.Errorf("%w: the peer presented no certificate", ErrRole)
 	}
-	return "", "", fmt.Errorf("%w: the certificate names no role", ErrRole)
+	return identityOf(state.VerifiedChains[0][0])
 }
 
 func list(roles []proto.Role) string {

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
 
 	"github.com/dbqpg/dbqpg/internal/scratch"
 	"github.com/dbqpg/dbqpg/proto/bus"
@@ -47,6 +49,7 @@ type Config struct {
 // Server is a NATS server in this process.
 type Server struct {
 	nats  *server.Server
+	login []nats.Option      // of connections in this process
 	store *scratch.Directory // which the server requires but leaves empty
 	log   *slog.Logger
 }
@@ -67,7 +70,10 @@ func Start(config Config) (*Server, error) {
 		return nil, fmt.Errorf("a directory for the NATS server: %w", err)
 	}
 	s := &Server{store: store, log: config.Log}
-	options, err := options(config, store.Path)
+	options := newOptions(config, store.Path)
+	if config.Auth != nil {
+		s.login, err = authorize(options, config.Auth)
+	}
 	if err == nil {
 		s.nats, err = server.NewServer(options)
 	}
@@ -94,12 +100,12 @@ func checkFree(config Config) error {
 	return listener.Close()
 }
 
-func options(config Config, store string) (*server.Options, error) {
+func newOptions(config Config, store string) *server.Options {
 	port := config.Port
 	if port == 0 {
 		port = server.RANDOM_PORT
 	}
-	o := &server.Options{
+	return &server.Options{
 		ServerName:         "dbqpg",
 		Host:               config.Host,
 		Port:               port,
@@ -111,14 +117,29 @@ func options(config Config, store string) (*server.Options, error) {
 		JetStreamMaxStore:  1 << 20,
 		StoreDir:           store,
 	}
-	if config.Auth == nil {
-		return o, nil
-	}
-	if err := o.ProcessConfigString(config.Auth.Accounts); err != nil {
+}
+
+// authorize has the server admit the users of auth by their certificates. Connections in this process have none: they
+// log in as auth.User, by the returned options, with a key that never leaves the process.
+func authorize(o *server.Options, auth *bus.ServerAuth) ([]nats.Option, error) {
+	if err := o.ProcessConfigString(auth.Accounts); err != nil {
 		return nil, fmt.Errorf("accounts of the NATS server: %w", err)
 	}
-	o.TLS, o.TLSConfig = true, config.Auth.TLS
-	return o, nil
+	o.TLS, o.TLSVerify, o.TLSMap, o.TLSConfig = true, true, true, auth.TLS
+	pair, err := nkeys.CreateUser()
+	if err != nil {
+		return nil, err
+	}
+	public, err := pair.PublicKey()
+	if err != nil {
+		return nil, err
+	}
+	for _, u := range o.Users {
+		if u.Username == auth.User {
+			o.Nkeys = append(o.Nkeys, &server.NkeyUser{Nkey: public, Account: u.Account, Permissions: u.Permissions})
+		}
+	}
+	return []nats.Option{nats.Nkey(public, pair.Sign)}, nil
 }
 
 // start runs the server until it accepts connections.
@@ -143,7 +164,7 @@ func (s *Server) SlowConsumers() int { return int(s.nats.NumSlowConsumers()) }
 
 // Connect connects to the server in-process, without a socket and without TLS.
 func (s *Server) Connect(config bus.ConnConfig) (*bus.Conn, error) {
-	return bus.ConnectInProcess(s.nats, config)
+	return bus.ConnectInProcess(s.nats, config, s.login...)
 }
 
 // Close stops the server and waits until it has shut down.

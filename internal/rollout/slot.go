@@ -279,7 +279,7 @@ func (s *slot) request(ctx context.Context, r *run, epoch uint64, m proto.Reques
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
 	defer cancel()
-	data, err := s.Conn.Request(ctx, r.subjects.Request(epoch, m, s.Conn.Key()), s.outgoing)
+	data, err := s.Conn.Request(ctx, r.subjects.Request(epoch, m, s.Conn.Member()), s.outgoing)
 	reply := new(proto.Reply)
 	if err == nil {
 		err = proto.Unmarshal(data, reply)

@@ -284,7 +284,7 @@ func (s *sender) request(ctx context.Context, epoch uint64, m proto.Request) (*p
 	if s.outgoing, err = proto.Marshal(s.outgoing[:0], m); err != nil {
 		return nil, err
 	}
-	answer, err := s.conn.Request(ctx, proto.SubjectsOf("toy").Request(epoch, m, s.conn.Key()), s.outgoing)
+	answer, err := s.conn.Request(ctx, proto.SubjectsOf("toy").Request(epoch, m, s.conn.Member()), s.outgoing)
 	if err != nil {
 		return nil, err
 	}

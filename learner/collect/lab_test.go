@@ -218,7 +218,7 @@ func (c *client) request(epoch uint64, m proto.Request) *proto.Reply {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	return c.raw(proto.SubjectsOf("toy").Request(epoch, m, c.conn.Key()), data)
+	return c.raw(proto.SubjectsOf("toy").Request(epoch, m, c.conn.Member()), data)
 }
 
 func (c *client) raw(subject string, data []byte) *proto.Reply {

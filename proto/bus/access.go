@@ -4,118 +4,97 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/dbqpg/dbqpg/proto"
 )
 
-// A server with credentials has two accounts with separate subjects. Learners have the inner one. Everyone else is in
-// the outer one, from which only messages on exported subjects cross over, as requests whose replies return to the
-// outer account. Permissions alone would not suffice. A server checks where a client publishes, but not where it wants
-// the reply: an actor could ask for a ticket, or for the store's state, and have the reply delivered to the subject
-// that holds a run's policy. With two accounts that reply subject is in the requester's own account, where nobody
-// listens.
-const (
-	insideAccount  = "TRAINING"
-	outsideAccount = "OUTSIDE"
-)
+// A server with credentials has an account for the learners and one for each actor member. Subjects of different
+// accounts are separate, except for those that the learners' account exports: requests cross over, and their replies
+// return to the requester's account. Permissions alone would not suffice, since a server checks where a client
+// publishes but not the reply subject it names. An actor could have the reply to a request delivered to the subject of
+// a run's policy, or to all who listen for announcements.
+const learnerAccount = "LEARNERS"
 
-// outsideStore prefixes the subjects for reading the store from outside. ($JS.API belongs to each account itself.)
+// outsideStore prefixes the subjects on which actors read the store. ($JS.API belongs to each account itself.)
 const outsideStore = "dbqpg-store"
 
 // responseTime is how long a client may take to answer a request.
 const responseTime = "5m"
 
-// access is the permissions of a role. In addition every user has its own inboxes, see inbox.
+// access is the permissions of a member. In addition every member has its own inboxes, see inbox.
 type access struct {
-	outside            bool
 	publish, subscribe []string
 }
 
-// accessOf returns the table of permissions of a key, or of every key, "*"; docs/security.md documents it, and a
-// test compares both with a server.
-func accessOf(role proto.Role, key string) access {
-	positions, requests := proto.EveryRun(key)
+// accessOf returns the permissions of a member, or of every member, "*"; docs/security.md documents them, and a
+// test compares both with a server. Members of other roles do not connect.
+func accessOf(role proto.Role, member string) access {
+	positions, requests := proto.EveryRun(member)
 	policies := proto.PolicyBucket
-	readStore := []string{"STREAM.INFO.KV_" + policies, "DIRECT.GET.KV_" + policies + ".>"}
+	store := []string{"STREAM.INFO.KV_" + policies, "DIRECT.GET.KV_" + policies + ".>"}
 	switch role {
 	case proto.RoleLearner:
-		return access{
-			publish: slices.Concat([]string{positions, proto.DiscoverSubject}, requests, // its local actors ask, too
-				within("$JS.API", readStore), within("$JS.API", []string{"INFO", "STREAM.CREATE.KV_" + policies}),
-				[]string{"$KV." + policies + ".>"}),
+		a := access{
+			publish: append(requests, positions, proto.DiscoverSubject, // its local actors ask, too
+				"$JS.API.INFO", "$JS.API.STREAM.CREATE.KV_"+policies, "$KV."+policies+".>"),
 			// The first covers Subjects.Requests.
 			subscribe: []string{"dbqpg.*.*.*.*", positions, proto.DiscoverSubject},
 		}
-	case proto.RoleActor:
-		return access{
-			outside:   true,
-			publish:   slices.Concat(requests, within(outsideStore, readStore), []string{proto.DiscoverSubject}),
-			subscribe: []string{positions},
+		for _, subject := range store {
+			a.publish = append(a.publish, "$JS.API."+subject)
 		}
-	case proto.RoleCoordinator, proto.RoleOperator, proto.RoleObserver:
-		return access{outside: true, subscribe: []string{positions}} // to look on
+		return a
+	case proto.RoleActor:
+		a := access{publish: append(requests, proto.DiscoverSubject), subscribe: []string{positions}}
+		for _, subject := range store {
+			a.publish = append(a.publish, outsideStore+"."+subject)
+		}
+		return a
 	}
 	return access{}
 }
 
-func within(prefix string, subjects []string) []string {
-	var all []string
-	for _, s := range subjects {
-		all = append(all, prefix+"."+s)
-	}
-	return all
-}
+// inbox prefixes the subjects of replies to a member. Only the member may subscribe to them.
+func inbox(member string) string { return "_INBOX." + member }
 
-// inbox prefixes the subjects of replies to a key. Only the key's owner may subscribe to them.
-func inbox(public string) string { return "_INBOX." + public }
-
-// User is a client that a server admits.
+// User is a member that a server admits.
 type User struct {
-	// Name is for display.
+	// Name is the member's name, a part of the subjects on which it sends requests.
 	Name string
 	Role proto.Role
-	// Public is the public part of the user's key.
-	Public string
+	// URI is the one in the member's certificate.
+	URI string
 }
 
-// Accounts returns the part of a NATS server's configuration that admits the users, each with its role's
-// permissions. It contains no secrets, and serves for an embedded server ([ServerAuth]) as for any other.
+// Accounts returns the part of a NATS server's configuration that admits the users by their certificates
+// (verify_and_map), each with its role's permissions. It contains no secrets, and serves for an embedded server
+// ([ServerAuth]) as for any other. Users of roles that do not connect are left out.
 func Accounts(users []User) (string, error) {
-	inside := &account{JetStream: "enabled"}
-	outside := new(account)
-	services, streams := crossing()
-	for _, local := range services {
-		remote := local
-		if rest, ok := strings.CutPrefix(local, outsideStore+"."); ok {
-			remote = "$JS.API." + rest
-		}
-		cross(inside, outside, "service", remote, local)
+	learners := &account{JetStream: "enabled"}
+	accounts := map[string]*account{learnerAccount: learners}
+	// No subject may cover another, or messages would arrive twice.
+	exported := accessOf(proto.RoleActor, "*")
+	for _, subject := range exported.publish {
+		learners.Exports = append(learners.Exports, map[string]string{"service": inside(subject)})
 	}
-	for _, subject := range streams {
-		cross(inside, outside, "stream", subject, subject)
+	for _, subject := range exported.subscribe {
+		learners.Exports = append(learners.Exports, map[string]string{"stream": subject})
 	}
 	for _, u := range users {
-		if err := CheckPublicKey(u.Public); err != nil {
-			return "", fmt.Errorf("user %s: %w", u.Name, err)
+		switch u.Role {
+		case proto.RoleLearner:
+			learners.Users = append(learners.Users, newAccountUser(u))
+		case proto.RoleActor:
+			accounts[u.Name] = newActorAccount(u)
 		}
-		a := accessOf(u.Role, u.Public)
-		if len(a.subscribe) == 0 {
-			return "", fmt.Errorf("user %s: role %q has no access to a NATS server", u.Name, u.Role)
-		}
-		of := inside
-		if a.outside {
-			of = outside
-		}
-		of.Users = append(of.Users, newAccountUser(u, a))
 	}
 	var out bytes.Buffer
-	out.WriteString("accounts: ")
+	out.WriteString("# Users are the URIs of certificates: the server must have tls { verify_and_map: true }.\naccounts: ")
 	encoder := json.NewEncoder(&out) // the format takes JSON in
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", "  ")
-	if err := encoder.Encode(map[string]*account{insideAccount: inside, outsideAccount: outside}); err != nil {
+	if err := encoder.Encode(accounts); err != nil {
 		return "", fmt.Errorf("accounts of a NATS server: %w", err)
 	}
 	return out.String(), nil
@@ -123,52 +102,55 @@ func Accounts(users []User) (string, error) {
 
 // account is an account as the server's configuration has it.
 type account struct {
-	JetStream string           `json:"jetstream,omitempty"`
-	Users     []accountUser    `json:"users,omitempty"`
-	Exports   []map[string]any `json:"exports,omitempty"`
-	Imports   []map[string]any `json:"imports,omitempty"`
+	JetStream string              `json:"jetstream,omitempty"`
+	Users     []accountUser       `json:"users,omitempty"`
+	Exports   []map[string]string `json:"exports,omitempty"`
+	Imports   []map[string]any    `json:"imports,omitempty"`
 }
 
 type accountUser struct {
-	Nkey        string         `json:"nkey"`
+	User        string         `json:"user"`
 	Permissions map[string]any `json:"permissions"`
 }
 
-func newAccountUser(u User, a access) accountUser {
-	publish := map[string]any{"allow": a.publish}
-	if len(a.publish) == 0 { // for an empty list would allow everything
-		publish = map[string]any{"deny": ">"}
-	}
+func newAccountUser(u User) accountUser {
+	a := accessOf(u.Role, u.Name)
 	permissions := map[string]any{
-		"publish":   publish,
-		"subscribe": map[string]any{"allow": append([]string{inbox(u.Public) + ".>"}, a.subscribe...)},
+		"publish":   map[string]any{"allow": a.publish},
+		"subscribe": map[string]any{"allow": append([]string{inbox(u.Name) + ".>"}, a.subscribe...)},
 	}
-	if !a.outside {
+	if u.Role == proto.RoleLearner {
 		permissions["allow_responses"] = map[string]any{"max": 1, "expires": responseTime}
 	}
-	return accountUser{u.Public, permissions}
+	return accountUser{u.URI, permissions}
 }
 
-// crossing returns the subjects on which requests and announcements cross between the accounts, by their outside names:
-// all that any outside role may publish or subscribe to. None may cover another, or messages would arrive twice.
-func crossing() (services, streams []string) {
-	for _, role := range proto.Roles() {
-		if a := accessOf(role, "*"); a.outside {
-			services = append(services, a.publish...)
-			streams = append(streams, a.subscribe...)
-		}
+// newActorAccount returns the account of an actor member, which imports the member's subjects and no others.
+func newActorAccount(u User) *account {
+	own := &account{Users: []accountUser{newAccountUser(u)}}
+	a := accessOf(u.Role, u.Name)
+	for _, subject := range a.publish {
+		own.imports("service", inside(subject), subject)
 	}
-	slices.Sort(services)
-	slices.Sort(streams)
-	return slices.Compact(services), slices.Compact(streams)
+	for _, subject := range a.subscribe {
+		own.imports("stream", subject, subject)
+	}
+	return own
 }
 
-// cross exports a subject from the inner account and imports it outside, under the name local.
-func cross(inside, outside *account, kind, subject, local string) {
-	inside.Exports = append(inside.Exports, map[string]any{kind: subject, "accounts": []string{outsideAccount}})
-	entry := map[string]any{kind: map[string]string{"account": insideAccount, "subject": subject}}
+// imports imports a subject of the learners' account under the name local.
+func (a *account) imports(kind, subject, local string) {
+	entry := map[string]any{kind: map[string]string{"account": learnerAccount, "subject": subject}}
 	if local != subject {
 		entry["to"] = local
 	}
-	outside.Imports = append(outside.Imports, entry)
+	a.Imports = append(a.Imports, entry)
+}
+
+// inside returns the name in the learners' account of a subject on which actors publish.
+func inside(subject string) string {
+	if rest, ok := strings.CutPrefix(subject, outsideStore+"."); ok {
+		return "$JS.API." + rest
+	}
+	return subject
 }

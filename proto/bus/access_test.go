@@ -10,7 +10,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -54,8 +53,7 @@ func newGuarded(t testing.TB) *guarded {
 	return g
 }
 
-var clientRoles = []proto.Role{proto.RoleLearner, proto.RoleCoordinator, proto.RoleActor, proto.RoleOperator,
-	proto.RoleObserver}
+var clientRoles = []proto.Role{proto.RoleLearner, proto.RoleActor}
 
 func (g *guarded) load(name string) *credentials.Credentials {
 	g.t.Helper()
@@ -108,14 +106,14 @@ func TestPermissions(t *testing.T) {
 	if len(matrix) < 25 {
 		t.Fatalf("only %d rows", len(matrix))
 	}
-	var strangers []string // keys of other members
+	var strangers []string // names of other members
 	for _, role := range clientRoles {
-		strangers = append(strangers, g.load("other-"+string(role)).Identity().Key.Public())
+		strangers = append(strangers, g.load("other-"+string(role)).Identity().Member)
 	}
 	for _, role := range clientRoles {
 		t.Run(string(role), func(t *testing.T) {
 			c := g.member(string(role)).NATS()
-			own := g.load(string(role)).Identity().Key.Public()
+			own := g.load(string(role)).Identity().Member
 			for _, r := range matrix {
 				for _, subject := range r.subjects(own, strangers) {
 					tryRights(t, c, role, subject, r.may[role])
@@ -216,7 +214,7 @@ func TestActorsWork(t *testing.T) {
 	g := newGuarded(t)
 	learner, actor := g.member("learner"), g.member("actor")
 	subjects := proto.SubjectsOf("toy/1")
-	ask := func(c *bus.Conn) string { return subjects.Request(1, new(proto.Ask), c.Key()) }
+	ask := func(c *bus.Conn) string { return subjects.Request(1, new(proto.Ask), c.Member()) }
 	if _, err := actor.Request(deadline(t), ask(actor), nil); err == nil ||
 		!strings.Contains(err.Error(), "nobody answers") {
 		t.Errorf("without a learner: %v", err)
@@ -309,7 +307,7 @@ func TestAnswersStayOutside(t *testing.T) {
 		t.Fatal(err)
 	}
 	requests := []string{
-		"dbqpg.a.1.ask." + g.load("actor").Identity().Key.Public(),
+		"dbqpg.a.1.ask." + g.load("actor").Identity().Member,
 		"dbqpg-store.STREAM.INFO.KV_" + proto.PolicyBucket,
 		"dbqpg-store.DIRECT.GET.KV_" + proto.PolicyBucket + ".$KV." + proto.PolicyBucket + ".a",
 	}
@@ -341,12 +339,58 @@ func TestAnswersStayOutside(t *testing.T) {
 	}
 }
 
-// A member in the server's own process logs in with its key, without TLS.
+// A reply goes to the member that asked, whatever reply subject it names: not to the others that listen there.
+func TestRepliesReachNobodyElse(t *testing.T) {
+	g := newGuarded(t)
+	learner, actor := g.member("learner"), g.member("actor")
+	positions := proto.SubjectsOf("a").Positions()
+	heard := make(chan string, 100)
+	for range 4 {
+		for _, name := range []string{"other-actor", "other-learner"} {
+			c := g.member(name)
+			if _, err := c.Subscribe(positions, func(m bus.Message) { heard <- string(m.Data) }); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.Flush(deadline(t)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if _, err := learner.Subscribe(proto.SubjectsOf("a").Requests(1),
+		func(m bus.Message) { m.Respond([]byte("a reply")) }); err != nil {
+		t.Fatal(err)
+	}
+	if err := learner.Flush(deadline(t)); err != nil {
+		t.Fatal(err)
+	}
+	ask := proto.SubjectsOf("a").Request(1, new(proto.Ask), actor.Member())
+	if err := actor.NATS().PublishRequest(ask, positions, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := actor.Request(deadline(t), ask, nil); err != nil { // answered after the first
+		t.Fatal(err)
+	}
+	if err := learner.Publish(positions, []byte("an announcement")); err != nil {
+		t.Fatal(err)
+	}
+	for range 8 {
+		if got := <-heard; got != "an announcement" {
+			t.Errorf("another member hears %q", got)
+		}
+	}
+}
+
+// A learner logs in to the server in its own process without TLS.
 func TestInProcess(t *testing.T) {
 	g := newGuarded(t)
+	auth, err := g.load("learner").ServerAuth()
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := startServer(t, natsserver.Config{Auth: auth})
 	config := quiet()
 	config.Identity = g.load("learner").Identity()
-	c, err := g.Connect(config)
+	c, err := own.Connect(config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -358,8 +402,7 @@ func TestInProcess(t *testing.T) {
 
 // No crossing subject covers another: a message would arrive twice.
 func TestCrossingSubjectsAreDisjoint(t *testing.T) {
-	services, streams := bus.Crossing()
-	all := slices.Concat(services, streams)
+	all := bus.Crossing()
 	for i, a := range all {
 		for j, b := range all {
 			if i != j && server.SubjectsCollide(a, b) {
@@ -393,7 +436,7 @@ func BenchmarkChunk(b *testing.B) {
 				b.SetBytes(int64(size))
 				for b.Loop() {
 					if _, err := c.actor.Request(context.Background(),
-						subjects.Request(1, new(proto.Chunk), c.actor.Key()), data); err != nil {
+						subjects.Request(1, new(proto.Chunk), c.actor.Member()), data); err != nil {
 						b.Fatal(err)
 					}
 				}

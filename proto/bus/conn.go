@@ -52,7 +52,7 @@ type ConnConfig struct {
 // away; subscriptions survive. It is safe for concurrent use.
 type Conn struct {
 	nats      *nats.Conn
-	key       string // public one, or proto.Anyone
+	member    string // name, or proto.Anyone
 	log       *slog.Logger
 	connected chan struct{} // closed at the first connection
 	closed    chan struct{} // closed at the end of the last connection
@@ -104,9 +104,10 @@ func Connect(ctx context.Context, address string, config ConnConfig) (*Conn, err
 	return nil, fmt.Errorf("connect to %s: %w", shown, advise(err, config.Identity))
 }
 
-// ConnectInProcess connects to a server in this process, without a socket and without TLS.
-func ConnectInProcess(server nats.InProcessConnProvider, config ConnConfig) (*Conn, error) {
-	return dial(nats.DefaultURL, "this process", config, nats.InProcessServer(server))
+// ConnectInProcess connects to a server in this process, without a socket and without TLS. It logs in as the options
+// say.
+func ConnectInProcess(server nats.InProcessConnProvider, config ConnConfig, login ...nats.Option) (*Conn, error) {
+	return dial(nats.DefaultURL, "this process", config, append(login, nats.InProcessServer(server))...)
 }
 
 // checkAddress checks the address of a server, or several separated by commas, and returns it
@@ -137,7 +138,7 @@ func checkAddress(address string) (shown string, err error) {
 // dial connects to address, which logs and errors refer to as shown.
 func dial(address, shown string, config ConnConfig, extra ...nats.Option) (*Conn, error) {
 	c := &Conn{
-		key: proto.Anyone, log: config.Log,
+		member: proto.Anyone, log: config.Log,
 		connected: make(chan struct{}), closed: make(chan struct{}), refused: make(chan error, 1),
 	}
 	if c.log == nil {
@@ -177,9 +178,9 @@ func dial(address, shown string, config ConnConfig, extra ...nats.Option) (*Conn
 		nats.ErrorHandler(c.failed),
 	}
 	if config.Identity != nil {
-		c.key = config.Identity.Key.Public()
-		options = append(options, config.Identity.options()...)
-		if accessOf(config.Identity.Role, "*").outside {
+		c.member = config.Identity.Member
+		options = append(options, nats.CustomInboxPrefix(inbox(c.member)))
+		if config.Identity.Role == proto.RoleActor {
 			c.storeAPI = outsideStore
 		}
 	}
@@ -244,8 +245,8 @@ func (c *Conn) Connected() error {
 	return nil
 }
 
-// Key returns the public key by which the client is known, or [proto.Anyone].
-func (c *Conn) Key() string { return c.key }
+// Member returns the name by which the server knows the client, or [proto.Anyone].
+func (c *Conn) Member() string { return c.member }
 
 // MaxPayload returns the size of the largest message that the server accepts, in bytes.
 func (c *Conn) MaxPayload() int { return int(c.nats.MaxPayload()) }

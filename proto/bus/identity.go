@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 
 	"github.com/nats-io/nats.go"
 
@@ -15,26 +16,19 @@ import (
 type Identity struct {
 	// Role is the client's role, which decides how it reaches the server's store.
 	Role proto.Role
-	// Key proves it.
-	Key Key
-	// TLS verifies the server. It is not used within one process.
+	// Member is the name in its certificate.
+	Member string
+	// TLS presents the certificate, and verifies the server. It is not used within one process.
 	TLS *tls.Config
-}
-
-// options returns the connection options that follow from the identity. Replies arrive on subjects that no other key
-// may subscribe to.
-func (i *Identity) options() []nats.Option {
-	return []nats.Option{
-		nats.Nkey(i.Key.public, i.Key.pair.Sign),
-		nats.CustomInboxPrefix(inbox(i.Key.public)),
-	}
 }
 
 // ServerAuth holds the accounts and the certificate of an embedded server.
 type ServerAuth struct {
 	// Accounts is the result of the function of that name.
 	Accounts string
-	// TLS holds the server's certificate.
+	// User is the URI of the member as which this process's own connections are admitted.
+	User string
+	// TLS holds the server's certificate, and the authority of its clients'.
 	TLS *tls.Config
 }
 
@@ -42,7 +36,13 @@ type ServerAuth struct {
 func final(err error) bool {
 	var certificate *tls.CertificateVerificationError
 	return errors.As(err, &certificate) || errors.Is(err, nats.ErrSecureConnWanted) ||
-		errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrNkeysNotSupported)
+		errors.Is(err, nats.ErrAuthorization) || refusedCertificate(err)
+}
+
+// refusedCertificate reports whether the server has ended the TLS handshake.
+func refusedCertificate(err error) bool {
+	var failed *net.OpError
+	return errors.As(err, &failed) && failed.Op == "remote error"
 }
 
 // advise adds advice to the error of a refused login or certificate.
@@ -51,11 +51,11 @@ func advise(err error, identity *Identity) error {
 	var name x509.HostnameError
 	var authority x509.UnknownAuthorityError
 	switch {
-	case errors.Is(err, nats.ErrAuthorization) && identity == nil:
+	case (errors.Is(err, nats.ErrAuthorization) || refusedCertificate(err)) && identity == nil:
 		return fmt.Errorf("%w: the server asks for credentials; give --credentials DIR", err)
-	case errors.Is(err, nats.ErrAuthorization):
-		return fmt.Errorf("%w: the server does not know the key of this %s, %s", err, identity.Role, identity.Key)
-	case errors.Is(err, nats.ErrSecureConnWanted), errors.Is(err, nats.ErrNkeysNotSupported):
+	case errors.Is(err, nats.ErrAuthorization), refusedCertificate(err):
+		return fmt.Errorf("%w: the server does not admit the certificate of %s %s", err, identity.Role, identity.Member)
+	case errors.Is(err, nats.ErrSecureConnWanted):
 		return fmt.Errorf("%w: the server uses no credentials; it is not the one that --credentials are for", err)
 	case errors.As(err, &expired) && expired.Reason == x509.Expired:
 		return fmt.Errorf("%w: renew the server's certificate", err)

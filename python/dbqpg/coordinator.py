@@ -37,7 +37,8 @@ class Coordinator:
     ...     print(run["name"], run["state"], run["iteration"])
 
     For https, credentials is the directory of this client's certificate and key (docs/security.md); or token is a token and ca the
-    file of the authority's certificate. Answers are as in the API, dictionaries.
+    file of the authority's certificate. A server without a coordinator's certificate of that authority is sent nothing. Answers are
+    as in the API, dictionaries.
     """
 
     def __init__(
@@ -50,7 +51,11 @@ class Coordinator:
     ) -> None:
         self.urls = [url.rstrip("/") for url in ([*urls.split(",")] if isinstance(urls, str) else urls)]
         for url in self.urls:
-            _parts(url)
+            scheme, _, _ = _parts(url)
+            if token and scheme != "https":
+                raise ValueError(f"a token would cross the network in the open to {url}: use https")
+        if token and ca is None and credentials is None:
+            raise ValueError("with a token, give ca too, the authority's ca.pem, so that nobody else gets the token")
         self.timeout = timeout
         self.token = token
         self.tls: ssl.SSLContext | None = None
@@ -173,6 +178,9 @@ class Coordinator:
         else:
             connection = http.client.HTTPConnection(host, port, timeout=timeout)
         try:
+            connection.connect()
+            if isinstance(connection.sock, ssl.SSLSocket) and self.tls is not None:
+                _check_coordinator(connection.sock)
             connection.request(method, path, body, headers)
             with connection.getresponse() as response:
                 data = response.read(MAX_ANSWER + 1)
@@ -192,6 +200,14 @@ class Coordinator:
 def _count(answer: JSON) -> int:
     """Returns how many runs a command was about: it answers with the run itself if it names one."""
     return 1 if "run" in answer else int(answer.get("runs", 0))
+
+
+def _check_coordinator(socket: ssl.SSLSocket) -> None:
+    """Raises an error unless the certificate, which has been verified, is a coordinator's."""
+    certificate: dict[str, Any] = dict(socket.getpeercert() or {})
+    names: Sequence[tuple[str, str]] = certificate.get("subjectAltName", ())
+    if not any(kind == "URI" and name.startswith("spiffe://dbqpg/coordinator/") for kind, name in names):
+        raise ssl.CertificateError(f"the server's certificate is not a coordinator's: {names}")
 
 
 def _parts(url: str) -> tuple[str, str, int | None]:

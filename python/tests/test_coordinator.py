@@ -4,6 +4,7 @@ import http.server
 import pathlib
 import re
 import signal
+import ssl
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -135,6 +136,36 @@ def test_credentials(program: Run, tmp_path: pathlib.Path) -> None:
         with pytest.raises(CoordinatorError, match="certificate") as refusal:
             Coordinator(url).nodes()
         assert refusal.value.code == "unavailable"
+
+
+def test_a_token_goes_to_coordinators_alone(program: Run, tmp_path: pathlib.Path) -> None:
+    credentials, tokens = tmp_path / "credentials", tmp_path / "tokens"
+    program("coordinator", "credentials", "create", "--out", credentials)
+    token = program("coordinator", "credentials", "token", "me", "--file", tokens).strip()
+    for url in serve(tmp_path / "data", "--credentials", credentials / "coordinator", "--tokens", tokens):
+        assert Coordinator(url, token=token, ca=credentials / "operator/ca.pem").nodes()
+    heard: list[str] = []
+
+    class Listener(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            heard.append(str(self.headers["Authorization"]))
+            self.send_error(500)
+
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(credentials / "learner/tls.pem", credentials / "learner/tls-key.pem")
+    with http.server.HTTPServer(("127.0.0.1", 0), Listener) as server:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        url = f"https://127.0.0.1:{server.server_port}"
+        for given in ({"token": token, "ca": credentials / "operator/ca.pem"}, {"credentials": credentials / "operator"}):
+            with pytest.raises(CoordinatorError, match="not a coordinator's"):
+                Coordinator(url, **given).nodes()
+        server.shutdown()
+    assert heard == []
+    with pytest.raises(ValueError, match="use https"):
+        Coordinator("http://127.0.0.1:7070", token=token, ca=credentials / "operator/ca.pem")
+    with pytest.raises(ValueError, match="give ca too"):
+        Coordinator(url, token=token)
 
 
 def test_refuses_what_is_no_url() -> None:

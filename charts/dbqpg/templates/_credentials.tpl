@@ -1,6 +1,6 @@
 {{/*
 The credentials directory of a member (docs/security.md) as a volume. Each role has a Secret of its own, and so has the authority,
-which no pod mounts. With cert-manager the certificates are in further Secrets.
+which no pod mounts.
 */}}
 
 {{- define "dbqpg.secretPrefix" -}}
@@ -11,22 +11,15 @@ which no pod mounts. With cert-manager the certificates are in further Secrets.
 {{- define "dbqpg.credentialSources" -}}
 {{- $root := first . }}
 {{- $member := last . }}
-{{- $certificates := list (list "ca.pem" "ca.crt") (list "tls.pem" "tls.crt") (list "tls-key.pem" "tls.key") }}
-{{- $others := get (dict "nats" (list "accounts.conf") "coordinator" (list "nats.nk" "revoked.json")) $member | default (list "nats.nk") }}
 {{- $issued := eq $root.Values.credentials.mode "cert-manager" -}}
 - secret:
-    name: {{ include "dbqpg.secretPrefix" $root }}-{{ $member }}
+    name: {{ if $issued }}{{ include "dbqpg.name" $root }}-{{ $member }}-tls{{ else }}{{ include "dbqpg.secretPrefix" $root }}-{{ $member }}{{ end }}
     items:
-      {{- range $others }}
-      - {key: {{ . }}, path: {{ . }}}
-      {{- end }}
-{{- if $issued }}
-- secret:
-    name: {{ include "dbqpg.name" $root }}-{{ $member }}-tls
-    items:
-{{- end }}
-      {{- range $certificates }}
+      {{- range list (list "ca.pem" "ca.crt") (list "tls.pem" "tls.crt") (list "tls-key.pem" "tls.key") }}
       - {key: {{ ternary (last .) (first .) $issued }}, path: {{ first . }}}
+      {{- end }}
+      {{- with get (ternary dict (dict "nats" "accounts.conf" "coordinator" "revoked.json") $issued) $member }}
+      - {key: {{ . }}, path: {{ . }}}
       {{- end }}
 {{- end }}
 
@@ -41,14 +34,14 @@ which no pod mounts. With cert-manager the certificates are in further Secrets.
 - {name: credentials, mountPath: /etc/dbqpg/credentials, readOnly: true}
 {{- end }}
 
-{{/* Host names of the servers, as JSON. */}}
+{{/* Host names of a role's own servers, as JSON: (list $ "nats") */}}
 {{- define "dbqpg.hosts" -}}
+{{- $root := first . }}
 {{- $hosts := list }}
-{{- range $service := list (printf "%s-coordinator" (include "dbqpg.name" .)) (include "dbqpg.nats" .) }}
-{{- $hosts = append $hosts (printf "%s.%s.svc" $service $.Release.Namespace) }}
-{{- $hosts = append $hosts (printf "*.%s-headless.%s.svc" $service $.Release.Namespace) }}
+{{- with get (dict "coordinator" (printf "%s-coordinator" (include "dbqpg.name" $root)) "nats" (include "dbqpg.nats" $root)) (last .) }}
+{{- $hosts = list (printf "%s.%s.svc" . $root.Release.Namespace) (printf "*.%s-headless.%s.svc" . $root.Release.Namespace) }}
 {{- end }}
-{{- if .Values.natschart.enabled }}{{ $hosts = append $hosts (printf "*.%s-headless" (include "dbqpg.nats" .)) }}{{ end }}
-{{- with .Values.dashboard.ingress.host }}{{ $hosts = append $hosts . }}{{ end }}
-{{- toJson (concat $hosts .Values.credentials.hosts) }}
+{{- if and $root.Values.natschart.enabled (eq (last .) "nats") }}{{ $hosts = append $hosts (printf "*.%s-headless" (include "dbqpg.nats" $root)) }}{{ end }}
+{{- with $root.Values.dashboard.ingress.host }}{{ if eq (last $) "coordinator" }}{{ $hosts = append $hosts . }}{{ end }}{{ end }}
+{{- toJson $hosts }}
 {{- end }}
