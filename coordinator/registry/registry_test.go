@@ -192,7 +192,7 @@ func tooMany() Spec {
 		s.Estimators = append(s.Estimators, fmt.Sprint("e", i))
 	}
 	for i := range 60 { // the product overflows 64 bits
-		s.Overrides = append(s.Overrides, Override{fmt.Sprint("o", i), []string{"1", "2"}})
+		s.Overrides = append(s.Overrides, Override{Name: fmt.Sprint("o", i), Values: []string{"1", "2"}})
 	}
 	return s
 }
@@ -207,7 +207,7 @@ func TestExpand(t *testing.T) {
 	s := Spec{
 		Name: "x", Tasks: []string{"A", "B"}, Algorithms: []string{"npg"}, Estimators: []string{"mc", "uapg"},
 		Seeds:     []uint64{3, 1},
-		Overrides: []Override{{"rank", []string{"10", "20"}}, {"gamma", []string{"0.9"}}},
+		Overrides: []Override{{Name: "rank", Values: []string{"10", "20"}}, {Name: "gamma", Values: []string{"0.9"}}},
 	}
 	if err := s.Check(); err != nil {
 		t.Fatal(err)
@@ -222,7 +222,7 @@ func TestExpand(t *testing.T) {
 			t.Errorf("run %d is %s, want %s", i, runs[i].Name, want)
 		}
 	}
-	if want := []Setting{{"rank", "20"}, {"gamma", "0.9"}}; !slices.Equal(runs[2].Settings, want) {
+	if want := []Setting{{Name: "rank", Value: "20"}, {Name: "gamma", Value: "0.9"}}; !slices.Equal(runs[2].Settings, want) {
 		t.Errorf("settings %v, want %v", runs[2].Settings, want)
 	}
 }
@@ -238,7 +238,7 @@ func TestExpandProperties(t *testing.T) {
 		}
 		for _, name := range rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z]{1,8}`), 0, 3, rapid.ID).Draw(t,
 			"settings") {
-			s.Overrides = append(s.Overrides, Override{name, axis.Draw(t, name)})
+			s.Overrides = append(s.Overrides, Override{Name: name, Values: axis.Draw(t, name)})
 		}
 		if err := s.Check(); err != nil {
 			t.Fatal(err)
