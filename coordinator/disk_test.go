@@ -113,11 +113,11 @@ func TestReadOnlyDirectory(t *testing.T) {
 	if os.Geteuid() == 0 { // who may write everywhere else
 		n.within = []string{"unshare", "-m", "env", "DIRECTORY=" + directory, "sh", "-c",
 			`mount --bind -o ro "$DIRECTORY" "$DIRECTORY" && mount -o remount,ro,bind "$DIRECTORY" && exec "$0" "$@"`}
-	} else if err := os.Chmod(directory+"/raft.db", 0o400); err != nil {
+	} else if err := os.Chmod(directory+"/records", 0o400); err != nil {
 		t.Fatal(err)
 	}
 	n.start()
-	if status := n.Wait(); status != 1 || !strings.Contains(n.Log(), "coordinator: open the log "+directory) {
+	if status := n.Wait(); status != 1 || !strings.Contains(n.Log(), "coordinator: open "+directory) {
 		t.Errorf("status %d: %s", status, n.Log())
 	}
 }
