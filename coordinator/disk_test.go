@@ -11,8 +11,8 @@ import (
 	"github.com/dbqpg/dbqpg/coordinator/client"
 )
 
-// small is a shell that runs a program whose files may have 600 blocks of 512 bytes: no room for many commands.
-var small = []string{"sh", "-c", `ulimit -f 600; exec "$0" "$@"`}
+// small is a shell that runs a program whose files may have 200 blocks of 512 bytes: no room for many commands.
+var small = []string{"sh", "-c", `ulimit -f 200; exec "$0" "$@"`}
 
 // submitUntilFull submits experiments until a request fails, and returns how many were answered.
 func submitUntilFull(t *testing.T, c *client.Client) (answered int) {
