@@ -249,6 +249,5 @@ func spendVotes(r *records, term uint64) error {
 		return err
 	}
 	text := binary.BigEndian.AppendUint64(nil, term)
-	return r.write(&frame{Key: string(keyVotedFor), Value: votedForgone}, &frame{Key: string(keyVoteTerm), Value: text},
-		&frame{Key: string(keyTerm), Value: text})
+	return r.write(map[string][]byte{string(keyVotedFor): votedForgone, string(keyVoteTerm): text, string(keyTerm): text})
 }

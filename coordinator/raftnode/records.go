@@ -29,41 +29,38 @@ import (
 // the vote. It is raft's log store, stable store and snapshot store. Everything is in memory as well; the file is read
 // once, as a whole.
 //
-// The file begins with two seals, each of which says how many bytes of frames have been acknowledged; the later one
-// counts. A frame is a length, a checksum of this and all frames before it, and a [frame]. A write appends frames,
-// syncs them, then writes the other seal and syncs that. So a file that is damaged, or shorter than its seal says, is
-// told from one whose last write a crash has interrupted. A snapshot begins a new file.
+// The file begins with a [seal], twice; frames follow. A frame is a length, a checksum of this and all frames before it,
+// and a [frame]. A write appends frames, syncs them, and then writes and syncs the seal, which has their end. So a file
+// that is damaged, or shorter than its seal says, is told from one whose last write a crash has interrupted. The term
+// and the vote are in the seal, in place, since raft panics if a full disk has no room for them. A snapshot begins a new
+// file.
 type records struct {
 	directory string // "": in memory only
 	lock      *os.File
 
 	mu      sync.Mutex
 	file    *os.File
-	end     int64  // of the frames
 	size    int64  // of the file: room is made in advance, to save the disk's own records of it
 	sum     uint32 // of the frames
-	seals   uint64 // written so far
 	failure error  // of the last write
 	broken  bool   // no further write will be tried
-	contents
-}
-
-// contents is the meaning of a file's frames.
-type contents struct {
-	node     string
-	snapshot *frame // nil: none
-	values   map[string][]byte
+	seal
+	snapshot *frame     // nil: none
 	entries  []raft.Log // consecutive
 }
 
-// frame is one change of the contents: exactly one of its parts is set.
+// seal is the head of a file. The second one is for when the first is damaged.
+type seal struct {
+	Node   string
+	End    int64             // of the frames that have been acknowledged
+	Values map[string][]byte // of the stable store
+}
+
+// frame is one change of the snapshot or the log: exactly one of its parts is set.
 type frame struct {
 	_msgpack struct{} `msgpack:",as_array"`
-	Node     string
 	Snapshot *raft.SnapshotMeta
 	State    []byte // of the snapshot
-	Key      string
-	Value    []byte
 	Entry    *raft.Log
 	From, To uint64 // the entries to delete
 }
@@ -73,7 +70,8 @@ const (
 	memberFile  = "member" // holds the node's name, once it has taken part in a cluster
 	sealSpace   = 512      // a disk writes a sector as a whole
 	firstFrame  = 2 * sealSpace
-	frameHead   = 12 // bytes of its length and checksum
+	frameHead   = 12       // bytes of its length and checksum
+	room        = 64 << 10 // bytes by which the file grows
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -113,10 +111,10 @@ func (r *records) open(node string) (lost bool, err error) {
 				r.directory, err)
 		}
 		if r.file, err = os.OpenFile(r.path(), os.O_RDWR, 0); err == nil {
-			err = r.append(nil) // what was written, but not acknowledged
+			err = errors.Join(r.file.Sync(), r.write(nil)) // what was not sealed is now
 		}
 	}
-	if owner := cmp.Or(strings.TrimSpace(string(name)), r.node); err == nil && (owner != node || r.node != node) {
+	if owner := cmp.Or(strings.TrimSpace(string(name)), r.Node); err == nil && (owner != node || r.Node != node) {
 		err = fmt.Errorf("%s holds the records of node %s, not of %s: give each node a directory of its own", r.directory,
 			owner, node)
 	}
@@ -125,7 +123,7 @@ func (r *records) open(node string) (lost bool, err error) {
 
 // newRecords returns empty records in memory.
 func newRecords(node string) *records {
-	return &records{contents: contents{node: node, values: map[string][]byte{}}}
+	return &records{seal: seal{Node: node, Values: map[string][]byte{}}}
 }
 
 func (r *records) path() string { return filepath.Join(r.directory, recordsFile) }
@@ -138,21 +136,17 @@ func (r *records) join() error {
 	if r.directory == "" {
 		return nil
 	}
-	return atomicfile.Write(filepath.Join(r.directory, memberFile), []byte(r.node+"\n"))
+	return atomicfile.Write(filepath.Join(r.directory, memberFile), []byte(r.Node+"\n"))
 }
 
-// read reads a file. Frames after the last seal were written, but not acknowledged: those that are whole are kept.
+// read reads a file. Frames beyond the seal were written, but not acknowledged: those that are whole are kept.
 func (r *records) read(data []byte) error {
-	sealed := int64(0)
-	for at := 0; at < firstFrame; at += sealSpace {
-		if seal := data[min(at, len(data)):]; len(seal) >= 20 &&
-			binary.BigEndian.Uint32(seal[16:]) == crc32.Checksum(seal[:16], castagnoli) {
-			if n := binary.BigEndian.Uint64(seal); n > r.seals {
-				r.seals, sealed = n, int64(binary.BigEndian.Uint64(seal[8:]))
-			}
-		}
+	first, second := data[:min(sealSpace, len(data))], data[min(sealSpace, len(data)):min(firstFrame, len(data))]
+	if !r.seal.decode(first) && !r.seal.decode(second) {
+		return fmt.Errorf("%s has no valid seal", r.path())
 	}
-	r.node, r.end, r.size = "", firstFrame, int64(len(data))
+	sealed := r.End
+	r.End, r.size = firstFrame, int64(len(data))
 	for rest := data[min(firstFrame, len(data)):]; len(rest) >= frameHead; {
 		size, sum := binary.BigEndian.Uint64(rest), binary.BigEndian.Uint32(rest[8:])
 		if uint64(len(rest)-frameHead) < size || add(r.sum, rest[:8], rest[frameHead:frameHead+size]) != sum {
@@ -160,16 +154,14 @@ func (r *records) read(data []byte) error {
 		}
 		var f frame
 		if err := msgpack.Unmarshal(rest[frameHead:frameHead+size], &f); err != nil {
-			return fmt.Errorf("byte %d: %w", r.end, err)
+			return fmt.Errorf("byte %d: %w", r.End, err)
 		}
 		r.apply(&f)
-		r.sum, r.end, rest = sum, r.end+frameHead+int64(size), rest[frameHead+size:]
+		r.sum, r.End, rest = sum, r.End+frameHead+int64(size), rest[frameHead+size:]
 	}
 	switch {
-	case sealed == 0:
-		return fmt.Errorf("%s has no valid seal", r.path())
-	case r.end < sealed:
-		return fmt.Errorf("%s is intact up to byte %d of %d", r.path(), r.end, sealed)
+	case r.End < sealed:
+		return fmt.Errorf("%s is intact up to byte %d of %d", r.path(), r.End, sealed)
 	case r.snapshot != nil && len(r.entries) > 0 && r.entries[0].Index > r.snapshot.Snapshot.Index+1:
 		return fmt.Errorf("%s has no entries between the snapshot and the log", r.path())
 	}
@@ -181,42 +173,29 @@ func add(sum uint32, size, content []byte) uint32 {
 	return crc32.Update(crc32.Update(sum, castagnoli, size), castagnoli, content)
 }
 
-// apply changes the contents.
-func (c *contents) apply(f *frame) {
+// apply changes the snapshot or the log.
+func (r *records) apply(f *frame) {
 	switch {
 	case f.Snapshot != nil:
-		c.snapshot = f
-	case f.Key != "":
-		c.values[f.Key] = f.Value
-	case f.To > 0:
-		c.delete(f.From, f.To)
-	case f.Entry != nil:
-		// A gap follows a snapshot that the leader has sent: the entries before it are in the snapshot.
-		if n := len(c.entries); n > 0 && f.Entry.Index != c.entries[n-1].Index+1 {
-			c.entries = nil
-		}
-		c.entries = append(c.entries, *f.Entry)
+		r.snapshot = f
+	case f.Entry == nil:
+		r.entries = slices.DeleteFunc(r.entries, func(l raft.Log) bool { return f.From <= l.Index && l.Index <= f.To })
 	default:
-		c.node = f.Node
+		// A gap follows a snapshot that the leader has sent: the entries before it are in the snapshot.
+		if n := len(r.entries); n > 0 && f.Entry.Index != r.entries[n-1].Index+1 {
+			r.entries = nil
+		}
+		r.entries = append(r.entries, *f.Entry)
 	}
 }
 
-// delete deletes the first entries, or the last ones.
-func (c *contents) delete(from, to uint64) {
-	c.entries = slices.DeleteFunc(c.entries, func(l raft.Log) bool { return from <= l.Index && l.Index <= to })
-}
-
-// frames returns the contents of a new file.
-func (c *contents) frames() []*frame {
-	all := []*frame{{Node: c.node}}
-	if c.snapshot != nil {
-		all = append(all, c.snapshot)
+// frames returns the frames of a new file.
+func (r *records) frames() (all []*frame) {
+	if r.snapshot != nil {
+		all = append(all, r.snapshot)
 	}
-	for _, key := range slices.Sorted(maps.Keys(c.values)) {
-		all = append(all, &frame{Key: key, Value: c.values[key]})
-	}
-	for i := range c.entries {
-		all = append(all, &frame{Entry: &c.entries[i]})
+	for i := range r.entries {
+		all = append(all, &frame{Entry: &r.entries[i]})
 	}
 	return all
 }
@@ -235,52 +214,76 @@ func encodeFrames(sum uint32, frames ...*frame) (data []byte, all uint32, err er
 	return data, sum, nil
 }
 
-// seal returns the seal of a file of that length.
-func (r *records) seal(end int64) []byte {
-	data := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, r.seals+1), uint64(end))
-	return binary.BigEndian.AppendUint32(data, crc32.Checksum(data, castagnoli))
+// encode returns a seal as it is written.
+func (s seal) encode() ([]byte, error) {
+	content, err := msgpack.Marshal(&s)
+	if err == nil && len(content) > sealSpace-4 {
+		err = fmt.Errorf("a seal of %d bytes", len(content))
+	}
+	content = append(content, make([]byte, max(0, sealSpace-4-len(content)))...)
+	return binary.BigEndian.AppendUint32(content, crc32.Checksum(content, castagnoli)), err
 }
 
-// write writes frames durably, and then changes the contents. The caller does not hold mu.
-func (r *records) write(frames ...*frame) error {
+// decode reads a seal and reports whether it is valid.
+func (s *seal) decode(data []byte) bool {
+	if len(data) != sealSpace {
+		return false
+	}
+	content, sum := data[:sealSpace-4], binary.BigEndian.Uint32(data[sealSpace-4:])
+	return crc32.Checksum(content, castagnoli) == sum && msgpack.Unmarshal(content, s) == nil
+}
+
+// write writes frames and values durably, and then has the records contain them.
+func (r *records) write(values map[string][]byte, frames ...*frame) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.broken {
 		return r.failure
 	}
+	next := r.seal
+	next.Values = maps.Clone(r.Values)
+	maps.Copy(next.Values, values)
 	if r.directory != "" {
-		if r.failure = r.append(frames); r.failure != nil {
+		if r.failure = r.append(&next, frames); r.failure != nil {
 			return r.failure
 		}
 	}
+	r.seal = next
 	for _, f := range frames {
 		r.apply(f)
 	}
 	return nil
 }
 
-func (r *records) append(frames []*frame) error {
+// append writes frames and then the seal.
+func (r *records) append(next *seal, frames []*frame) error {
 	data, sum, err := encodeFrames(r.sum, frames...)
 	if err != nil {
 		return err
 	}
-	end, room := r.end+int64(len(data)), []byte(nil)
-	if end > r.size {
-		room = make([]byte, 64<<10)
+	next.End += int64(len(data))
+	if next.End > r.size {
+		data = append(data, make([]byte, room)...)
 	}
-	if err := r.writeAt(append(data, room...), r.end); err != nil {
+	if err := r.writeAt(data, r.End); err != nil {
 		return err
 	}
-	r.size = max(r.size, end+int64(len(room)))
-	if err := r.writeAt(r.seal(end), int64(r.seals%2)*sealSpace); err != nil {
-		r.broken = true // the seal may count
+	r.size = max(r.size, r.End+int64(len(data)))
+	head, err := next.encode()
+	if err != nil {
 		return err
 	}
-	r.seals, r.end, r.sum = r.seals+1, end, sum
-	return nil
+	if err = r.writeAt(head, 0); err == nil {
+		_, err = r.file.WriteAt(head, sealSpace) // synced by the next write
+	}
+	r.sum, r.broken = sum, err != nil // the seal may count
+	return err
 }
 
 func (r *records) writeAt(data []byte, at int64) error {
+	if len(data) == 0 {
+		return nil
+	}
 	if _, err := r.file.WriteAt(data, at); err != nil {
 		return err
 	}
@@ -296,14 +299,18 @@ func (r *records) rewrite() error {
 	if err != nil {
 		return err
 	}
-	start, end := make([]byte, firstFrame), firstFrame+int64(len(data))
-	copy(start[r.seals%2*sealSpace:], r.seal(end))
+	next := r.seal
+	next.End = firstFrame + int64(len(data))
+	head, err := next.encode()
+	if err != nil {
+		return err
+	}
 	temporary := r.path() + atomicfile.Suffix
 	file, err := os.OpenFile(temporary, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
-	if _, err = file.Write(append(start, data...)); err == nil {
+	if _, err = file.Write(slices.Concat(head, head, data)); err == nil {
 		err = file.Sync()
 	}
 	if err == nil {
@@ -315,7 +322,7 @@ func (r *records) rewrite() error {
 	if r.file != nil {
 		_ = r.file.Close() // it is gone
 	}
-	r.file, r.end, r.size, r.sum, r.seals = file, end, end, sum, r.seals+1
+	r.file, r.seal, r.size, r.sum = file, next, next.End, sum
 	r.failure = atomicfile.SyncDir(r.directory)
 	r.broken = r.failure != nil
 	return r.failure
@@ -371,7 +378,7 @@ func (r *records) GetLog(index uint64, entry *raft.Log) error {
 }
 
 // StoreLog implements [raft.LogStore].
-func (r *records) StoreLog(entry *raft.Log) error { return r.write(&frame{Entry: entry}) }
+func (r *records) StoreLog(entry *raft.Log) error { return r.write(nil, &frame{Entry: entry}) }
 
 // StoreLogs implements [raft.LogStore].
 func (r *records) StoreLogs(entries []*raft.Log) error {
@@ -379,22 +386,22 @@ func (r *records) StoreLogs(entries []*raft.Log) error {
 	for _, entry := range entries {
 		frames = append(frames, &frame{Entry: entry})
 	}
-	return r.write(frames...)
+	return r.write(nil, frames...)
 }
 
 // DeleteRange implements [raft.LogStore].
-func (r *records) DeleteRange(from, to uint64) error { return r.write(&frame{From: from, To: to}) }
+func (r *records) DeleteRange(from, to uint64) error { return r.write(nil, &frame{From: from, To: to}) }
 
 // Set implements [raft.StableStore].
 func (r *records) Set(key, value []byte) error {
-	return r.write(&frame{Key: string(key), Value: value})
+	return r.write(map[string][]byte{string(key): value})
 }
 
 // Get implements [raft.StableStore].
 func (r *records) Get(key []byte) ([]byte, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.values[string(key)], nil
+	return r.Values[string(key)], nil
 }
 
 // SetUint64 implements [raft.StableStore].

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -24,7 +25,7 @@ func reopen(t *testing.T, r *records) *records {
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
-	again, _, err := openRecords(r.directory, r.node)
+	again, _, err := openRecords(r.directory, r.Node)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,8 +37,10 @@ func requireEqual(t *testing.T, got, want *records) {
 	t.Helper()
 	a, sum, err1 := encodeFrames(0, got.frames()...)
 	b, wanted, err2 := encodeFrames(0, want.frames()...)
-	if err1 != nil || err2 != nil || sum != wanted || !bytes.Equal(a, b) {
-		t.Fatalf("contents %+v, want %+v (%v, %v)", got.contents, want.contents, err1, err2)
+	if err1 != nil || err2 != nil || sum != wanted || !bytes.Equal(a, b) || got.Node != want.Node ||
+		!maps.EqualFunc(got.Values, want.Values, bytes.Equal) {
+		t.Fatalf("seal %+v, %d entries, want %+v, %d (%v, %v)", got.seal, len(got.entries), want.seal, len(want.entries),
+			err1, err2)
 	}
 }
 
@@ -128,7 +131,7 @@ func full(t *testing.T) (data []byte, want *records) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return data[:n.records.end], n.records
+	return data[:n.records.End], n.records
 }
 
 // Of records in which any bit is another, or whose end is missing, nothing is lost in silence: they are refused, or are
