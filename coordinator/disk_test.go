@@ -11,8 +11,8 @@ import (
 	"github.com/dbqpg/dbqpg/coordinator/client"
 )
 
-// small is a shell that runs a program whose files may have 600 blocks of 512 bytes: no room for many commands.
-var small = []string{"sh", "-c", `ulimit -f 600; exec "$0" "$@"`}
+// small is a shell that runs a program whose files may have 200 blocks of 512 bytes: no room for many commands.
+var small = []string{"sh", "-c", `ulimit -f 200; exec "$0" "$@"`}
 
 // submitUntilFull submits experiments until a request fails, and returns how many were answered.
 func submitUntilFull(t *testing.T, c *client.Client) (answered int) {
@@ -113,11 +113,11 @@ func TestReadOnlyDirectory(t *testing.T) {
 	if os.Geteuid() == 0 { // who may write everywhere else
 		n.within = []string{"unshare", "-m", "env", "DIRECTORY=" + directory, "sh", "-c",
 			`mount --bind -o ro "$DIRECTORY" "$DIRECTORY" && mount -o remount,ro,bind "$DIRECTORY" && exec "$0" "$@"`}
-	} else if err := os.Chmod(directory+"/raft.db", 0o400); err != nil {
+	} else if err := os.Chmod(directory+"/records", 0o400); err != nil {
 		t.Fatal(err)
 	}
 	n.start()
-	if status := n.Wait(); status != 1 || !strings.Contains(n.Log(), "coordinator: open the log "+directory) {
+	if status := n.Wait(); status != 1 || !strings.Contains(n.Log(), "coordinator: open "+directory) {
 		t.Errorf("status %d: %s", status, n.Log())
 	}
 }

@@ -3,7 +3,9 @@ package main_test
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/dbqpg/dbqpg/coordinator/registry"
@@ -129,5 +131,82 @@ func TestFirstStart(t *testing.T) {
 	known, err := newClient(t, nodes[0].url).Nodes(deadline(t))
 	if err != nil || len(known) != 3 {
 		t.Errorf("%+v, %v", known, err)
+	}
+}
+
+// records returns the file of the node's records.
+func (n *node) records() string { return filepath.Join(n.directory(), "records") }
+
+// A node whose records are gone, or damaged, takes no part until the others have brought it up to date, and they go on
+// meanwhile. If all are gone, nothing is begun anew.
+func TestLostRecords(t *testing.T) {
+	t.Parallel()
+	nodes := serveThree(t)
+	w := startWorkload(t, nodes)
+	for i, lose := range []func(file string) error{
+		os.Remove,
+		func(file string) error { return os.Truncate(file, 0) },
+		func(file string) error {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				return err
+			}
+			data[1500] ^= 1
+			return os.WriteFile(file, data, 0o600)
+		},
+	} {
+		w.awaitCommits(20)
+		victim := nodes[i]
+		victim.Kill()
+		if err := lose(victim.records()); err != nil {
+			t.Fatal(err)
+		}
+		victim.start()
+		if i == 2 {
+			if status := victim.Wait(); status != 1 || !strings.Contains(victim.Log(), "are damaged (") {
+				t.Errorf("status %d: %s", status, victim.Log())
+			}
+			w.awaitCommits(20)
+			if err := os.RemoveAll(victim.directory()); err != nil {
+				t.Fatal(err)
+			}
+			victim.start()
+		}
+		victim.Expect("entering the existing cluster")
+		victim.Expect("msg=ready")
+		other := nodes[(i+1)%3]
+		other.Kill() // so the one that has come back is needed for a majority
+		w.answered()
+		other.start()
+		other.Expect("msg=ready")
+	}
+	w.report("2 nodes lost their records, one's were damaged")
+	for _, n := range nodes {
+		n.Kill()
+		if err := os.Remove(n.records()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, n := range nodes {
+		n.start()
+	}
+	for _, n := range nodes {
+		n.Expect("no node has any records, and those of n1, n2, n3 are gone")
+	}
+}
+
+// A node that is alone, and whose records are gone, says so and ends.
+func TestLoneNodeLosesRecords(t *testing.T) {
+	t.Parallel()
+	addresses := holdAddresses(t, 2)
+	n := serve(t, "n1", t.TempDir(), addresses[0], addresses[1])
+	n.Expect("msg=ready")
+	n.Kill()
+	if err := os.Remove(n.records()); err != nil {
+		t.Fatal(err)
+	}
+	n.start()
+	if status := n.Wait(); status != 1 || !strings.Contains(n.Log(), "the records of n1 in "+n.directory()+" are gone") {
+		t.Errorf("status %d: %s", status, n.Log())
 	}
 }

@@ -3,24 +3,26 @@ package raftnode
 import (
 	"context"
 	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/hashicorp/raft"
-
 	"github.com/dbqpg/dbqpg/coordinator/registry"
 	"github.com/dbqpg/dbqpg/internal/pause"
 )
 
-// bootstrap brings a node with an empty directory into raft: the first of the peers forms a cluster of itself, and
-// each other node enters an existing cluster as one that has never voted. doc.go says why this is safe.
+// bootstrap brings a node without records into raft: the first of the peers forms a cluster of itself, and each other
+// node enters an existing cluster as one that has never voted. doc.go says why this is safe.
 type bootstrap struct {
 	Config
+	records *records
+	lost    bool // it had records, which are gone
 	stream  *stream
 	process string // random
 
@@ -37,41 +39,43 @@ const (
 	remindAfter = time.Minute
 )
 
-func newBootstrap(c Config) *bootstrap {
-	b := &bootstrap{Config: c, process: rand.Text()}
-	b.stream = newStream(&c, b.state)
-	return b
-}
-
-// open notes whether the directory has log entries or a snapshot, hence something from a cluster. Other nodes can ask
-// from then on.
-func (b *bootstrap) open(logs raft.LogStore, snapshots raft.SnapshotStore) error {
-	last, err := logs.LastIndex()
-	if err != nil {
-		return fmt.Errorf("read the log: %w", err)
+// newBootstrap checks the settings and reads the records. Other nodes can ask from then on.
+func newBootstrap(c Config) (*bootstrap, error) {
+	if err := c.check(); err != nil {
+		return nil, err
 	}
-	all, err := snapshots.List()
-	b.member = last > 0 || len(all) > 0
-	return err
+	if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
+		return nil, fmt.Errorf("create the data directory: %w", err)
+	}
+	kept, lost, err := openRecords(c.DataDir, c.ID)
+	if err != nil {
+		return nil, err
+	}
+	b := &bootstrap{Config: c, process: rand.Text(), records: kept, lost: lost, member: kept.any()}
+	b.stream = newStream(&c, b.state)
+	return b, nil
 }
 
 // run returns once raft may start, and reports whether the node is to form a cluster.
-func (b *bootstrap) run(ctx context.Context, stable raft.StableStore) (forms bool, err error) {
+func (b *bootstrap) run(ctx context.Context) (forms bool, err error) {
 	if b.member {
 		return false, nil
 	}
 	defer b.started()
 	var term uint64
 	switch {
+	case b.lost && (b.Forget == nil || b.Restore != nil):
+		return false, fmt.Errorf("the records of %s in %s are gone: bring the file %s back or, if it is lost, restore a "+
+			"backup to an empty directory (docs/coordinator.md)", b.ID, b.DataDir, recordsFile)
 	case len(b.Peers) > 0:
-		if term, err = b.formOrJoin(ctx, stable); err == nil && term == 0 {
+		if term, err = b.formOrJoin(ctx); err == nil && term == 0 {
 			return true, nil
 		}
 	case b.Forget != nil:
 		term, err = b.Forget(ctx, nil)
 	}
 	if err == nil && term > 0 {
-		err = spendVotes(stable, term)
+		err = spendVotes(b.records, term)
 	}
 	return false, err
 }
@@ -80,7 +84,7 @@ func (b *bootstrap) run(ctx context.Context, stable raft.StableStore) (forms boo
 func (b *bootstrap) state() probeReply {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	h := probeReply{Version: registry.Version, Node: b.ID, Process: b.process, Member: b.member}
+	h := probeReply{Version: registry.Version, Node: b.ID, Process: b.process, Member: b.member, Lost: b.lost}
 	if b.node != nil {
 		b.node.describe(&h)
 	}
@@ -108,16 +112,12 @@ func (b *bootstrap) first() string {
 
 // formOrJoin waits until this node, whose directory is empty, is to form the cluster (term 0), or may enter the one
 // that is there, and then vote in terms after term.
-func (b *bootstrap) formOrJoin(ctx context.Context, stable raft.StableStore) (term uint64, err error) {
-	voted, err := hasVoted(stable)
-	if err != nil {
-		return 0, err
-	}
+func (b *bootstrap) formOrJoin(ctx context.Context) (term uint64, err error) {
 	var before answers
 	logged, loggedAt := "", time.Time{}
 	for {
 		now := b.probeAll(ctx)
-		if b.ID == b.first() && !voted && b.allEmpty(before, now) {
+		if b.ID == b.first() && b.allEmpty(before, now) {
 			return 0, nil
 		}
 		if urls := now.urls(); len(urls) > 0 {
@@ -126,7 +126,7 @@ func (b *bootstrap) formOrJoin(ctx context.Context, stable raft.StableStore) (te
 				return term, err
 			}
 		}
-		if text := b.explain(now, voted); text != logged || time.Since(loggedAt) > remindAfter {
+		if text := b.explain(now); text != logged || time.Since(loggedAt) > remindAfter {
 			if before != nil { // in the first round the others may just be starting
 				b.Log.Warn(text)
 				logged, loggedAt = text, time.Now()
@@ -157,12 +157,13 @@ func (a answers) urls() []string {
 	return slices.Compact(urls)
 }
 
-// allEmpty reports whether all other peers have answered in two rounds that they are empty, each by the same process:
-// then all were empty at the moment between the rounds.
+// allEmpty reports whether no node has lost its records, and all other peers have answered in two rounds that they are
+// empty, each by the same process: then all were empty at the moment between the rounds.
 func (b *bootstrap) allEmpty(before, now answers) bool {
-	return !slices.ContainsFunc(b.Peers, func(p Peer) bool {
+	return !b.lost && !slices.ContainsFunc(b.Peers, func(p Peer) bool {
 		was, is := before[p.ID], now[p.ID]
-		return p.ID != b.ID && (was == nil || is == nil || was.Member || is.Member || was.Process != is.Process)
+		return p.ID != b.ID && (was == nil || is == nil || was.Member || is.Member ||
+			is.Lost || was.Process != is.Process)
 	})
 }
 
@@ -191,11 +192,15 @@ func (b *bootstrap) probeAll(ctx context.Context) answers {
 }
 
 // explain describes what a node with an empty directory waits for.
-func (b *bootstrap) explain(now answers, voted bool) string {
-	var empty, members, silent []string
+func (b *bootstrap) explain(now answers) string {
+	var empty, members, silent, lost []string
 	var cluster []string // addresses of its nodes, by one of them
 	for _, p := range b.Peers {
-		switch h := now[p.ID]; {
+		h := now[p.ID]
+		if p.ID == b.ID && b.lost || h != nil && h.Lost {
+			lost = append(lost, p.ID)
+		}
+		switch {
 		case p.ID == b.ID || h != nil && !h.Member:
 			empty = append(empty, p.ID)
 		case h == nil:
@@ -215,9 +220,9 @@ func (b *bootstrap) explain(now answers, voted bool) string {
 	case len(members) == 0 && len(silent) > 0:
 		return "the directory is empty; waiting for " + list(silent) + ": a new cluster forms only once all of " +
 			"--peers say that they are empty, too, since a silent one may hold records"
-	case len(members) == 0 && voted && b.ID == b.first():
-		return "the directories of all nodes are empty, but this node has voted in a cluster: " +
-			"remove its directory for a new cluster to form"
+	case len(members) == 0 && len(lost) > 0:
+		return "no node has any records, and those of " + list(lost) + " are gone: bring the file " + recordsFile +
+			" back or, if it is lost, restore a backup: docs/coordinator.md, \"Replace lost nodes\""
 	case len(members) == 0:
 		return "the directory is empty, and so are all others: waiting for " + b.first() + " to form the cluster"
 	case 2*left <= len(cluster) && len(cluster) > 0:
@@ -237,34 +242,12 @@ var (
 	votedForgone = []byte("forgotten") // not a node's address
 )
 
-// currentTerm returns the term that a node has recorded, 0 for none.
-func currentTerm(stable raft.StableStore) (uint64, error) {
-	term, err := stable.GetUint64(keyTerm)
-	if err != nil && err.Error() != "not found" { // how raft itself recognises it
-		return 0, fmt.Errorf("read the term: %w", err)
-	}
-	return term, nil
-}
-
-// hasVoted reports whether a node with an empty log may have voted in a cluster. Term 1 has no votes: it is what a
-// node records first when it forms one, and all that is left if it loses power just then.
-func hasVoted(stable raft.StableStore) (bool, error) {
-	term, err := currentTerm(stable)
-	if err == nil && term == 1 {
-		term, err = 0, stable.SetUint64(keyTerm, 0)
-	}
-	return term > 0, err
-}
-
 // spendVotes keeps a node that may have voted, and has forgotten for whom, from voting in that term or an earlier one.
-func spendVotes(stable raft.StableStore, term uint64) error {
-	known, err := currentTerm(stable)
+func spendVotes(r *records, term uint64) error {
+	known, err := r.GetUint64(keyTerm)
 	if err != nil || known > term { // it has remembered its votes since a later term
 		return err
 	}
-	err = errors.Join(stable.Set(keyVotedFor, votedForgone), stable.SetUint64(keyVoteTerm, term))
-	if err = errors.Join(err, stable.SetUint64(keyTerm, term)); err != nil {
-		return fmt.Errorf("record the term: %w", err)
-	}
-	return nil
+	text := binary.BigEndian.AppendUint64(nil, term)
+	return r.write(map[string][]byte{string(keyVotedFor): votedForgone, string(keyVoteTerm): text, string(keyTerm): text})
 }

@@ -33,9 +33,18 @@ func TestAllEmpty(t *testing.T) {
 		if got := b.allEmpty(c.before, c.now); got != c.want || b.first() != "n1" {
 			t.Errorf("%s: all empty is %v, first is %s", name, got, b.first())
 		}
-		if text := b.explain(c.now, false); !strings.Contains(text, "empty") {
+		if text := b.explain(c.now); !strings.Contains(text, "empty") {
 			t.Errorf("%s: %q", name, text)
 		}
+	}
+	lost := answers{"n2": empty("p2"), "n3": {Process: "p3", Lost: true}}
+	one := &bootstrap{Config: Config{ID: "n1", Peers: []Peer{{"n1", ""}, {"n2", ""}, {"n3", ""}}}}
+	if text := one.explain(lost); one.allEmpty(lost, lost) || !strings.Contains(text, "those of n3 are gone") {
+		t.Errorf("one has lost its records: %q", text)
+	}
+	one.lost = true
+	if text := one.explain(both); one.allEmpty(both, both) || !strings.Contains(text, "those of n1 are gone") {
+		t.Errorf("this one has lost its records: %q", text)
 	}
 	alone := &bootstrap{Config: Config{ID: "n1", Peers: []Peer{{"n1", ""}}}}
 	if !alone.allEmpty(nil, answers{}) {
@@ -68,38 +77,15 @@ func TestFirstExperiment(t *testing.T) {
 	c.mustPropose(submit("a", 1))
 }
 
-// A node that lost power while it formed a cluster may form it again; one that may have voted may not.
-func TestHasVoted(t *testing.T) {
-	for term, want := range map[uint64]bool{0: false, 1: false, 2: true, 7: true} {
-		store := raft.NewInmemStore()
-		if term > 0 {
-			if err := store.SetUint64(keyTerm, term); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if got, err := hasVoted(store); got != want || err != nil {
-			t.Errorf("in term %d: %v, %v", term, got, err)
-		}
-		known, err := raft.HasExistingState(store, store, raft.NewInmemSnapshotStore())
-		if known != want || err != nil {
-			t.Errorf("in term %d, raft can form a cluster: %v, %v", term, !known, err)
-		}
-	}
-}
-
 // A node that has forgotten its votes votes in no term up to the one that it was let in at, and in the next one does.
 func TestSpentVotes(t *testing.T) {
 	_, wireless := raft.NewInmemTransportWithTimeout("n2", time.Second)
-	snapshots, err := raft.NewFileSnapshotStoreWithLogger(t.TempDir(), 1, raftLogger(slog.New(slog.DiscardHandler)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	store := raft.NewInmemStore()
+	store := newRecords("n2")
 	if err := spendVotes(store, 7); err != nil {
 		t.Fatal(err)
 	}
 	n, err := start(Config{ID: "n2", Log: slog.New(slog.DiscardHandler), Timing: timing},
-		parts{store, store, snapshots, wireless, nil, nil}, false)
+		parts{store, wireless, nil, nil}, false)
 	if err != nil {
 		t.Fatal(err)
 	}

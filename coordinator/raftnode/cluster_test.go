@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -32,35 +31,28 @@ func deadline(t testing.TB) context.Context {
 var timing = Timing{Heartbeat: 50 * time.Millisecond, SnapshotEvery: 25, SnapshotInterval: 20 * time.Millisecond,
 	Trailing: 5}
 
-// disk is what a node of a cluster in memory has written, and keeps over restarts.
-type disk struct {
-	store     *raft.InmemStore
-	snapshots *raft.FileSnapshotStore
-}
-
 // cluster is one in memory.
 type cluster struct {
-	t         testing.TB
-	directory string // of the snapshots
-	network   *network
-	numbers   atomic.Uint64
-	restarts  int          // by misfortune
-	lost      int          // disks, by misfortune
-	clock     atomic.Int64 // hours: every command has a time of its own, and every lease has expired by the next
+	t        testing.TB
+	network  *network
+	numbers  atomic.Uint64
+	restarts int          // by misfortune
+	lost     int          // disks, by misfortune
+	clock    atomic.Int64 // hours: every command has a time of its own, and every lease has expired by the next
 
 	mu    sync.Mutex
 	other string // a node whose program is of another version
 	nodes map[string]*Node
 	wires map[string]*raft.InmemTransport
-	disks map[string]disk
+	disks map[string]*records // what a node has written, and keeps over restarts
 }
 
 // newCluster starts n nodes, n1, n2, ...
 func newCluster(t testing.TB, n int, rng *rand.Rand) *cluster {
 	t.Helper()
 	c := &cluster{
-		t: t, directory: t.TempDir(), network: newNetwork(rng), nodes: map[string]*Node{},
-		wires: map[string]*raft.InmemTransport{}, disks: map[string]disk{},
+		t: t, network: newNetwork(rng), nodes: map[string]*Node{}, wires: map[string]*raft.InmemTransport{},
+		disks: map[string]*records{},
 	}
 	t.Cleanup(c.close)
 	for i := range n {
@@ -95,21 +87,15 @@ func (c *cluster) start(id string, peers []Peer, spent ...uint64) {
 	}
 	d, ok := c.disks[id]
 	if !ok {
-		snapshots, err := raft.NewFileSnapshotStoreWithLogger(filepath.Join(c.directory, fmt.Sprint(c.numbers.Add(1))),
-			2, raftLogger(slog.New(slog.DiscardHandler)))
-		if err != nil {
-			c.t.Fatal(err)
-		}
-		d = disk{raft.NewInmemStore(), snapshots}
+		d = newRecords(id)
 	}
 	for _, term := range spent {
-		if err := spendVotes(d.store, term); err != nil {
+		if err := spendVotes(d, term); err != nil {
 			c.t.Fatal(err)
 		}
 	}
 	config := Config{ID: id, Peers: peers, Log: slog.New(slog.DiscardHandler), Timing: timing, Now: c.now}
-	node, err := start(config, parts{d.store, d.store, d.snapshots, wire{transport, c.network}, c.ask, nil}, !ok &&
-		len(peers) > 0)
+	node, err := start(config, parts{d, wire{transport, c.network}, c.ask, nil}, !ok && len(peers) > 0)
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -4,8 +4,11 @@
 // node's state in the same order. So one of three nodes, or two of five, may be lost at any moment, disk included,
 // without losing any command that was answered.
 //
-//	DATA/raft.db       the log, the term and the vote (BoltDB, synced at every write)
-//	DATA/snapshots/    occasional snapshots of the state, so that the log can be truncated
+//	DATA/records    the node's name, the latest snapshot of the state, the log since then, the term and the vote
+//	DATA/member     the node's name, once it has taken part in a cluster
+//
+// All of it has checksums, which are verified when the node starts; a node with damaged records does not start. Without
+// its records beside the name it is as one with an empty directory, except that it forms no cluster.
 //
 // # Reading
 //

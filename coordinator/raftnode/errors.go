@@ -13,6 +13,9 @@ import (
 // lost meanwhile. Whether a command was executed is unknown.
 var ErrUnavailable = errors.New("the coordinator is between two leaders, or without a majority of its nodes")
 
+// ErrDisk reports that this node cannot write its records, as when its disk is full, and that no other leads.
+var ErrDisk = errors.New("this node cannot write its records")
+
 // ErrUnsafe reports a change of the cluster's nodes that could leave it without a majority. Nothing was changed.
 var ErrUnsafe = errors.New("the coordinator's nodes stay as they are")
 
@@ -38,7 +41,7 @@ func (n *Node) translate(err error) error {
 		if leader.ID == n.id { // it has just begun, or is about to cease, to lead
 			leader = registry.Node{}
 		}
-		if failed := n.disk.err(); failed != nil && leader.ID == "" {
+		if failed := n.records.err(); failed != nil && leader.ID == "" {
 			return fmt.Errorf("%w: %w", ErrDisk, failed)
 		}
 		return &NotLeaderError{leader}

@@ -6,15 +6,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
-	boltdb "github.com/hashicorp/raft-boltdb/v2"
-	"go.etcd.io/bbolt"
-	bolterrors "go.etcd.io/bbolt/errors"
 
 	"github.com/dbqpg/dbqpg/coordinator/registry"
 )
@@ -31,7 +26,7 @@ type Node struct {
 	closers []io.Closer
 	ended   chan struct{} // closed when raft stops
 	silence silence
-	disk    *diskLog
+	records *records
 	peers   atomic.Int64  // that are to be voters before the first experiment is accepted; 0: however many there are
 	barrier atomic.Uint64 // the term whose predecessors' commands are all applied here
 	closing atomic.Bool
@@ -39,9 +34,7 @@ type Node struct {
 
 // parts are a node's storage and transport, which tests replace.
 type parts struct {
-	logs      raft.LogStore
-	stable    raft.StableStore
-	snapshots raft.SnapshotStore
+	records   *records
 	transport transport
 	ask       func(context.Context, Peer) (*probeReply, error) // asks another node for its state
 	closers   []io.Closer                                      // in closing order
@@ -53,12 +46,15 @@ func Open(ctx context.Context, c Config) (*Node, error) {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
-	b := newBootstrap(c)
-	p, err := openParts(&c, b)
+	b, err := newBootstrap(c)
 	if err != nil {
 		return nil, errors.Join(err, c.Listener.Close())
 	}
-	forms, err := b.run(ctx, p.stable)
+	transport := raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+		Stream: b.stream, MaxPool: transportPool, Timeout: transportTimeout, Logger: raftLogger(c.Log),
+	})
+	p := parts{b.records, transport, b.stream.probe, []io.Closer{transport, b.records}}
+	forms, err := b.run(ctx)
 	if err == nil {
 		var n *Node
 		if n, err = start(c, p, forms); err == nil {
@@ -72,67 +68,28 @@ func Open(ctx context.Context, c Config) (*Node, error) {
 	return nil, err
 }
 
-// openParts checks the settings and opens the directory.
-func openParts(c *Config, b *bootstrap) (parts, error) {
-	if err := c.check(); err != nil {
-		return parts{}, err
-	}
-	if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
-		return parts{}, fmt.Errorf("create the data directory: %w", err)
-	}
-	path := filepath.Join(c.DataDir, "raft.db")
-	store, err := boltdb.New(boltdb.Options{Path: path, BoltOptions: &bbolt.Options{Timeout: time.Second}})
-	if errors.Is(err, bolterrors.ErrTimeout) {
-		return parts{}, fmt.Errorf("%s is in use: another node runs in that data directory", path)
-	}
-	if err != nil {
-		return parts{}, fmt.Errorf("open the log %s: %w", path, err)
-	}
-	logger := raftLogger(c.Log)
-	snapshots, err := raft.NewFileSnapshotStoreWithLogger(c.DataDir, 2, logger)
-	if err == nil {
-		err = b.open(store, snapshots)
-	}
-	if err != nil {
-		return parts{}, errors.Join(fmt.Errorf("open the records in %s: %w", c.DataDir, err), store.Close())
-	}
-	transport := raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
-		Stream: b.stream, MaxPool: transportPool, Timeout: transportTimeout, Logger: logger,
-	})
-	return parts{store, store, snapshots, transport, b.stream.probe, []io.Closer{transport, store}}, nil
-}
-
-// newRaft starts raft, which panics when an entry of its log cannot be read.
-func newRaft(directory string, config *raft.Config, n *Node, p parts) (r *raft.Raft, err error) {
-	defer func() {
-		if found := recover(); found != nil {
-			err = fmt.Errorf("the records in %s are damaged (%v): with other nodes, have this one join them again "+
-				"with an empty directory; else restore a backup to one (docs/coordinator.md)", directory, found)
-		}
-	}()
-	return raft.NewRaft(config, n.machine, n.disk, p.stable, p.snapshots, n.filter)
-}
-
 // start starts raft; forms says whether the node is to form a cluster of itself.
 func start(c Config, p parts, forms bool) (*Node, error) {
 	n := &Node{
 		id: c.ID, machine: newMachine(), clock: newClock(c.Now), log: c.Log, ask: p.ask, closers: p.closers,
-		ended: make(chan struct{}), silence: newSilence(),
+		ended: make(chan struct{}), silence: newSilence(), records: p.records,
+		filter: newRPCFilter(p.transport, p.records),
 	}
 	n.peers.Store(int64(len(c.Peers)))
-	config := raftConfig(&c)
+	config, err := raftConfig(&c), error(nil)
 	switch {
 	case forms:
-		if err := form(&c, config, p); err != nil {
-			return nil, fmt.Errorf("form the cluster: %w", err)
-		}
+		err = form(&c, p)
 	case c.Restore != nil:
-		return nil, errors.New("the data directory already holds records: restore the backup to a new one")
+		err = errors.New("the data directory already holds records: restore the backup to a new one")
 	}
-	n.filter = newRPCFilter(p.transport, p.logs)
-	n.disk = &diskLog{LogStore: p.logs}
-	var err error
-	if n.raft, err = newRaft(c.DataDir, config, n, p); err != nil {
+	if err == nil {
+		err = p.records.join()
+	}
+	if err == nil {
+		n.raft, err = raft.NewRaft(config, n.machine, p.records, p.records, p.records, n.filter)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("start raft: %w", err)
 	}
 	go n.filter.run(n.raft.AppliedIndex)
@@ -148,23 +105,19 @@ func start(c Config, p parts, forms bool) (*Node, error) {
 	return n, nil
 }
 
-// form writes the records of a cluster of this node alone. With a backup these are a snapshot of it in place of the
-// log's only entry, so that nodes which join receive the snapshot.
-func form(c *Config, config *raft.Config, p parts) error {
-	self := raft.Configuration{Servers: []raft.Server{{ID: config.LocalID, Address: p.transport.LocalAddr()}}}
-	err := raft.BootstrapCluster(config, p.logs, p.stable, p.snapshots, p.transport, self)
-	if err != nil || c.Restore == nil {
-		return err
+// form writes the records of a cluster of this node alone: a snapshot, of the backup if there is one.
+func form(c *Config, p parts) error {
+	state := c.Restore
+	if state == nil {
+		state = registry.New()
 	}
+	self := raft.Configuration{Servers: []raft.Server{{ID: raft.ServerID(c.ID), Address: p.transport.LocalAddr()}}}
 	const index, term = 1, 1
-	sink, err := p.snapshots.Create(raft.SnapshotVersionMax, index, term, self, index, p.transport)
+	sink, err := p.records.Create(raft.SnapshotVersionMax, index, term, self, index, p.transport)
 	if err != nil {
 		return err
 	}
-	if err := (snapshot{c.Restore}).Persist(sink); err != nil {
-		return err
-	}
-	return p.logs.DeleteRange(index, index)
+	return errors.Join(p.records.SetUint64(keyTerm, term), snapshot{state}.Persist(sink))
 }
 
 func raftConfig(c *Config) *raft.Config {

@@ -14,7 +14,6 @@ import (
 	"testing"
 
 	"github.com/hashicorp/raft"
-	boltdb "github.com/hashicorp/raft-boltdb/v2"
 
 	"github.com/dbqpg/dbqpg/coordinator/registry"
 )
@@ -62,32 +61,6 @@ func open(t testing.TB, directory string) *Node {
 		t.Fatal(err)
 	}
 	return n
-}
-
-// Records that cannot be read are an error that says so.
-func TestDamagedRecords(t *testing.T) {
-	directory := t.TempDir()
-	n := open(t, directory)
-	if _, err := n.Propose(deadline(t), submit("a", 2)); err != nil {
-		t.Fatal(err)
-	}
-	if err := n.Close(); err != nil {
-		t.Fatal(err)
-	}
-	log, err := boltdb.New(boltdb.Options{Path: filepath.Join(directory, "raft.db")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(log.StoreLog(&raft.Log{Index: 1, Term: 1, Type: raft.LogConfiguration,
-		Data: []byte("damaged")}), log.Close()); err != nil {
-		t.Fatal(err)
-	}
-	l := listen(t)
-	_, err = Open(t.Context(), Config{ID: "n1", DataDir: directory, Listener: l,
-		Peers: []Peer{{"n1", l.Addr().String()}}, Log: slog.New(slog.DiscardHandler), Timing: timing})
-	if err == nil || !strings.Contains(err.Error(), "the records in "+directory+" are damaged") {
-		t.Errorf("error %v", err)
-	}
 }
 
 // A node resumes from its directory, from the log and from a snapshot; two nodes cannot share a directory.

@@ -25,6 +25,7 @@ type probeReply struct {
 	Node      string   `json:"node"`
 	Process   string   `json:"process"`             // random
 	Member    bool     `json:"member"`              // raft runs: the directory is not empty, or is being filled
+	Lost      bool     `json:"lost,omitempty"`      // it had records, which are gone
 	URLs      []string `json:"urls,omitempty"`      // of the cluster's nodes
 	Applied   uint64   `json:"applied,omitempty"`   // index of the last log entry that it has applied
 	Addresses []string `json:"addresses,omitempty"` // of its cluster's nodes

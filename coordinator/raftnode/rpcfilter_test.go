@@ -43,17 +43,13 @@ func servers(ids ...string) (all raft.Configuration) {
 // A candidate that is sent a snapshot by a leader, which is then lost, votes for the next one.
 func TestSnapshotToCandidate(t *testing.T) {
 	_, wireless := raft.NewInmemTransportWithTimeout("n2", time.Second)
-	snapshots, err := raft.NewFileSnapshotStoreWithLogger(t.TempDir(), 1, raftLogger(slog.New(slog.DiscardHandler)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	store := raft.NewInmemStore()
+	store := newRecords("n2")
 	config := Config{ID: "n2", Log: slog.New(slog.DiscardHandler), Timing: timing}
-	if err := raft.BootstrapCluster(raftConfig(&config), store, store, snapshots, wireless,
+	if err := raft.BootstrapCluster(raftConfig(&config), store, store, store, wireless,
 		servers("n1", "n2", "n3")); err != nil {
 		t.Fatal(err)
 	}
-	n, err := start(config, parts{store, store, snapshots, wireless, nil, nil}, false)
+	n, err := start(config, parts{store, wireless, nil, nil}, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -48,7 +48,7 @@ func TestSnapshotIsBounded(t *testing.T) {
 	value := strings.Repeat(`"`, maxValue)
 	var settings []Setting
 	for range maxAxes {
-		settings = append(settings, Setting{name, value})
+		settings = append(settings, Setting{Name: name, Value: value})
 	}
 	checkpoint := &Checkpoint{math.MaxUint64, hash(1), text}
 	r := Run{
@@ -67,7 +67,7 @@ func TestSnapshotIsBounded(t *testing.T) {
 	one := Spec{Name: name, Tasks: []string{name}, Algorithms: []string{name}, Estimators: []string{name},
 		Seeds: []uint64{math.MaxUint64}}
 	for range maxAxes {
-		one.Overrides = append(one.Overrides, Override{name, []string{value}})
+		one.Overrides = append(one.Overrides, Override{Name: name, Values: []string{value}})
 	}
 	for range maxTags {
 		one.Tags = append(one.Tags, name)

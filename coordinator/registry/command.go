@@ -7,7 +7,7 @@ import (
 )
 
 // Version is the version of the commands' and snapshots' encoding, and of the rules by which commands are applied.
-const Version = 3
+const Version = 4
 
 // Command is a request to change the state. Exactly one of its operations is set.
 type Command struct {

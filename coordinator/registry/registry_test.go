@@ -2,6 +2,7 @@ package registry
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"math"
@@ -192,7 +193,7 @@ func tooMany() Spec {
 		s.Estimators = append(s.Estimators, fmt.Sprint("e", i))
 	}
 	for i := range 60 { // the product overflows 64 bits
-		s.Overrides = append(s.Overrides, Override{fmt.Sprint("o", i), []string{"1", "2"}})
+		s.Overrides = append(s.Overrides, Override{Name: fmt.Sprint("o", i), Values: []string{"1", "2"}})
 	}
 	return s
 }
@@ -207,7 +208,7 @@ func TestExpand(t *testing.T) {
 	s := Spec{
 		Name: "x", Tasks: []string{"A", "B"}, Algorithms: []string{"npg"}, Estimators: []string{"mc", "uapg"},
 		Seeds:     []uint64{3, 1},
-		Overrides: []Override{{"rank", []string{"10", "20"}}, {"gamma", []string{"0.9"}}},
+		Overrides: []Override{{Name: "rank", Values: []string{"10", "20"}}, {Name: "gamma", Values: []string{"0.9"}}},
 	}
 	if err := s.Check(); err != nil {
 		t.Fatal(err)
@@ -222,7 +223,7 @@ func TestExpand(t *testing.T) {
 			t.Errorf("run %d is %s, want %s", i, runs[i].Name, want)
 		}
 	}
-	if want := []Setting{{"rank", "20"}, {"gamma", "0.9"}}; !slices.Equal(runs[2].Settings, want) {
+	if want := []Setting{{Name: "rank", Value: "20"}, {Name: "gamma", Value: "0.9"}}; !slices.Equal(runs[2].Settings, want) {
 		t.Errorf("settings %v, want %v", runs[2].Settings, want)
 	}
 }
@@ -238,7 +239,7 @@ func TestExpandProperties(t *testing.T) {
 		}
 		for _, name := range rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z]{1,8}`), 0, 3, rapid.ID).Draw(t,
 			"settings") {
-			s.Overrides = append(s.Overrides, Override{name, axis.Draw(t, name)})
+			s.Overrides = append(s.Overrides, Override{Name: name, Values: axis.Draw(t, name)})
 		}
 		if err := s.Check(); err != nil {
 			t.Fatal(err)
@@ -275,30 +276,59 @@ func TestFull(t *testing.T) {
 	c.do("", Command{Submit: &Submit{spec("more", 1)}})
 }
 
+// sealed returns the encoding of a state's JSON.
+func sealed(body string) string {
+	return header + body + fmt.Sprintf(trailer, sha256.Sum256([]byte(header+body)))
+}
+
+// A state of which any bit is another, or the end is missing, is refused.
+func TestDamagedState(t *testing.T) {
+	c := newClock(t)
+	c.do("", Command{Submit: &Submit{spec("a", 1)}})
+	good := encoded(t, c.State)
+	for i := range good {
+		for bit := range 8 {
+			damaged := bytes.Clone(good)
+			damaged[i] ^= 1 << bit
+			if _, err := Decode(bytes.NewReader(damaged)); err == nil {
+				t.Fatalf("bit %d of byte %d is another: accepted", bit, i)
+			}
+		}
+		if _, err := Decode(bytes.NewReader(good[:i])); err == nil {
+			t.Fatalf("the first %d of %d bytes are accepted", i, len(good))
+		}
+	}
+}
+
 func TestDecodeRefuses(t *testing.T) {
 	c := newClock(t)
 	c.do("", Command{Submit: &Submit{spec("a", 1)}})
 	good := string(encoded(t, c.State))
-	if _, err := Decode(strings.NewReader(good)); err != nil {
+	good = good[len(header) : len(good)-trailerSize]
+	if _, err := Decode(strings.NewReader(sealed(good))); err != nil {
 		t.Fatal(err)
 	}
 	for name, text := range map[string]string{
 		"empty":         "",
-		"version":       strings.Replace(good, header, fmt.Sprintf("dbqpg registry %d\n", Version+1), 1),
 		"cut short":     good[:len(good)-10],
 		"more":          good + "{}",
 		"ID":            strings.Replace(good, `"epoch":0`, `"id":1,"epoch":0`, 1),
 		"state":         strings.Replace(good, `"queued"`, `"quaint"`, 1),
 		"lease missing": strings.Replace(good, `"queued"`, `"running"`, 1),
 		"no experiment": strings.Replace(good, `"experiment":"a"`, `"experiment":"b"`, 1),
-		"not an object": header + "[]",
+		"not an object": "[]",
 		"the same twice": strings.Replace(good, `"experiments":[`,
 			`"experiments":[{"spec":{"name":"a","tasks":null,"algorithms":null,"estimators":null,"seeds":null},`+
 				`"submitted":"2026-01-02T03:04:05Z"},`, 1),
 	} {
-		if _, err := Decode(strings.NewReader(text)); err == nil {
+		if _, err := Decode(strings.NewReader(sealed(text))); err == nil {
 			t.Errorf("%s is accepted", name)
 		}
+	}
+	next := strings.Replace(sealed(good), header, fmt.Sprintf("dbqpg registry %d\n", Version+1), 1)
+	if _, err := Decode(strings.NewReader(next)); err == nil ||
+		!strings.Contains(err.Error(), "not a registry of this version") {
+		t.Errorf("the next version: %v", err)
 	}
 }
 
@@ -375,10 +405,9 @@ func FuzzDecode(f *testing.F) {
 	s := New()
 	s.Apply(Command{Time: start, Submit: &Submit{spec("a", 1, 2)}})
 	s.Apply(Command{Time: start, Request: Request{"me", 1}, Take: &Take{Learner: "l", TTL: 1, Run: runName("a", 1)}})
-	f.Add(encoded(f, s))
-	f.Add([]byte(header))
+	f.Add(encoded(f, s)[len(header):])
 	f.Fuzz(func(t *testing.T, data []byte) {
-		s, err := Decode(bytes.NewReader(data))
+		s, err := Decode(strings.NewReader(sealed(string(data))))
 		if err != nil {
 			return
 		}

@@ -3,6 +3,7 @@ package registry
 import (
 	"bufio"
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +15,8 @@ import (
 var header = fmt.Sprintf("dbqpg registry %d\n", Version)
 
 const (
+	trailer     = "sha256 %x\n" // ends it
+	trailerSize = len("sha256 \n") + 2*sha256.Size
 	// MaxSnapshot bounds a snapshot, in bytes. Ten thousand runs take about 6 MB; the largest state that commands can
 	// make takes less than MaxSnapshot.
 	MaxSnapshot = 8 << 30
@@ -21,10 +24,10 @@ const (
 	MaxCommand = 1 << 20
 )
 
-// Encode writes the state: a header line, then one JSON object. Equal states give equal
-// bytes.
+// Encode writes the state: a header line, one JSON object, and the SHA-256 of both. Equal states give equal bytes.
 func (s *State) Encode(w io.Writer) error {
-	buffered := bufio.NewWriterSize(w, 64<<10)
+	sum := sha256.New()
+	buffered := bufio.NewWriterSize(io.MultiWriter(w, sum), 64<<10)
 	_, _ = buffered.WriteString(header) // Flush returns the error
 	encoder := json.NewEncoder(buffered)
 	encoder.SetEscapeHTML(false) // < would take six bytes
@@ -32,6 +35,9 @@ func (s *State) Encode(w io.Writer) error {
 		return fmt.Errorf("encode the registry: %w", err)
 	}
 	if err := buffered.Flush(); err != nil {
+		return fmt.Errorf("write the registry: %w", err)
+	}
+	if _, err := fmt.Fprintf(w, trailer, sum.Sum(nil)); err != nil {
 		return fmt.Errorf("write the registry: %w", err)
 	}
 	return nil
@@ -50,6 +56,10 @@ func Decode(r io.Reader) (*State, error) {
 	body, ok := bytes.CutPrefix(data, []byte(header))
 	if !ok {
 		return nil, fmt.Errorf("not a registry of this version: it begins with %.20q, not %q", data, header)
+	}
+	body, sum := body[:max(0, len(body)-trailerSize)], body[max(0, len(body)-trailerSize):]
+	if fmt.Sprintf(trailer, sha256.Sum256(data[:len(data)-len(sum)])) != string(sum) {
+		return nil, errors.New("the registry is damaged, or its end is missing: its checksum differs; use another backup")
 	}
 	s := New()
 	if err := json.Unmarshal(body, s); err != nil {

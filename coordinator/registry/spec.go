@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/proto"
 )
 
@@ -28,17 +29,11 @@ type Spec struct {
 	Tags       []string   `json:"tags,omitempty"`     // for whoever looks for experiments
 }
 
-// Override is a setting, by its name in a configuration file, with the values to try.
-type Override struct {
-	Name   string   `json:"name"`
-	Values []string `json:"values"`
-}
-
-// Setting is a setting, by its name in a configuration file, with its value.
-type Setting struct {
-	Name  string `json:"name"`
-	Value string `json:"value"`
-}
+// Override is a setting with the values to try, and Setting one with its value.
+type (
+	Override = config.Axis
+	Setting  = config.Assignment
+)
 
 // Check returns a *Refusal if the spec is malformed. The registry does not know which tasks
 // and settings exist.
@@ -139,8 +134,7 @@ func checkValue(name, value string) *Refusal {
 
 // Size returns the number of runs, or some number above MaxExpanded if there are more than that.
 func (s *Spec) Size() int {
-	n := len(s.Tasks) * len(s.Algorithms)
-	factors := []int{len(s.Estimators), len(s.Seeds)}
+	n, factors := 1, []int{len(s.Tasks), len(s.Algorithms), len(s.Estimators), len(s.Seeds)}
 	for _, o := range s.Overrides {
 		factors = append(factors, len(o.Values))
 	}
@@ -157,41 +151,22 @@ func (s *Spec) Size() int {
 // EXPERIMENT/TASK/ALGORITHM-ESTIMATOR-sSEED, with -vN before the seed if overrides have
 // several values: N counts their combinations from 1.
 func (s *Spec) Expand() []Run {
-	variants := s.variants()
+	axes := config.Grid(config.Axis{Values: s.Tasks}, config.Axis{Values: s.Algorithms}, config.Axis{Values: s.Estimators})
+	variants := config.Grid(s.Overrides...)
 	var runs []Run
-	for _, task := range s.Tasks {
-		for _, algorithm := range s.Algorithms {
-			for _, estimator := range s.Estimators {
-				for v, settings := range variants {
-					name := fmt.Sprintf("%s/%s/%s-%s", s.Name, task, algorithm, estimator)
-					if len(variants) > 1 {
-						name = fmt.Sprintf("%s-v%d", name, v+1)
-					}
-					for _, seed := range s.Seeds {
-						runs = append(runs, Run{
-							Name: fmt.Sprintf("%s-s%d", name, seed), Experiment: s.Name,
-							Task: task, Algorithm: algorithm, Estimator: estimator, Seed: seed, Settings: settings,
-							Priority: s.Priority, State: Queued,
-						})
-					}
-				}
+	for _, of := range axes {
+		for v, settings := range variants {
+			run := Run{Experiment: s.Name, Task: of[0].Value, Algorithm: of[1].Value, Estimator: of[2].Value,
+				Settings: settings, Priority: s.Priority, State: Queued}
+			name := fmt.Sprintf("%s/%s/%s-%s", s.Name, run.Task, run.Algorithm, run.Estimator)
+			if len(variants) > 1 {
+				name = fmt.Sprintf("%s-v%d", name, v+1)
+			}
+			for _, run.Seed = range s.Seeds {
+				run.Name = fmt.Sprintf("%s-s%d", name, run.Seed)
+				runs = append(runs, run)
 			}
 		}
 	}
 	return runs
-}
-
-// variants returns the combinations of the overrides' values; there is at least one.
-func (s *Spec) variants() [][]Setting {
-	variants := [][]Setting{nil}
-	for _, o := range s.Overrides {
-		var longer [][]Setting
-		for _, settings := range variants {
-			for _, value := range o.Values {
-				longer = append(longer, append(settings[:len(settings):len(settings)], Setting{o.Name, value}))
-			}
-		}
-		variants = longer
-	}
-	return variants
 }

@@ -148,8 +148,7 @@ type State struct {
 	Drained     []string     `json:"drained"`     // learners, in the order of their draining
 	Nodes       []Node       `json:"nodes"`       // in the order of their announcement
 
-	runs   map[string]int // indices in Runs by name
-	recent recent
+	runs map[string]int // indices in Runs by name
 }
 
 // New returns the state before the first command.
@@ -191,13 +190,12 @@ func (s *State) Clone() *State {
 	return &c
 }
 
-// index builds the index of runs and of their last changes.
+// index builds the index of runs.
 func (s *State) index() {
 	s.runs = make(map[string]int, len(s.Runs))
 	for i := range s.Runs {
 		s.runs[s.Runs[i].Name] = i
 	}
-	s.recent = newRecent(s.Runs)
 }
 
 // Restore makes the state of a backup that of a new coordinator. What was commanded since the backup is unknown, so
@@ -222,5 +220,18 @@ func (s *State) Restore(now time.Time) {
 // touch records that a run has changed.
 func (s *State) touch(run *Run) {
 	run.Updated, run.Changed, s.Changed = s.Now, s.Index, s.Index
-	s.recent.note(s.Runs, change{s.Index, s.runs[run.Name]})
+}
+
+// ChangedSince returns the runs that have changed after an index, in the order of submission. They belong to the
+// state.
+func (s *State) ChangedSince(after uint64) (runs []*Run) {
+	if s.Changed <= after {
+		return nil
+	}
+	for i := range s.Runs {
+		if s.Runs[i].Changed > after {
+			runs = append(runs, &s.Runs[i])
+		}
+	}
+	return runs
 }

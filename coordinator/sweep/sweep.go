@@ -267,7 +267,7 @@ func Settings(run *registry.Run) (*config.Settings, error) {
 		if s.Name == "task" { // it names a command to run on the learner's machine
 			return nil, errors.New("task: an experiment's tasks are built-in ones")
 		}
-		given = append(given, config.Assignment(s))
+		given = append(given, s)
 	}
 	return config.Resolve(given...)
 }

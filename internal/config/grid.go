@@ -10,12 +10,15 @@ import (
 )
 
 // Assignment is a setting, by its name in a configuration file, with its value.
-type Assignment struct{ Name, Value string }
+type Assignment struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
 
 // Axis is a setting with the values that a grid combines.
 type Axis struct {
-	Name   string
-	Values []string
+	Name   string   `json:"name"`
+	Values []string `json:"values"`
 }
 
 // Grid returns all combinations of the axes' values, each in the order of the axes; the last axis varies fastest. An
