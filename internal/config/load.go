@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/pflag"
 
@@ -212,7 +213,14 @@ func (l *Loader) readResumed() error {
 		err = cmp.Or(err, fmt.Errorf("%s is empty", path))
 		return fmt.Errorf("--resume: %w; remove it, and repeat the settings that the run was started with", err)
 	}
-	return l.giveAll(path, entries)
+	if err := l.giveAll(path, entries); err != nil || s.TaskFile == nil || l.origin["task"] != path {
+		return err
+	}
+	if info, err := os.Stat(path); err != nil || info.Sys().(*syscall.Stat_t).Uid != uint32(os.Getuid()) {
+		return fmt.Errorf("--resume: %s, which another user wrote, starts the program %q: if you trust it, give its task "+
+			"as a file with --task", path, s.TaskFile.Command)
+	}
+	return nil
 }
 
 // nameTask sets the task's name to that of the task file, if there is one.

@@ -234,9 +234,17 @@ func (m *Machine) validateHTTP(v *findings) {
 		*v = append(*v, err)
 	} else if flag == "--http" {
 		v.require(m.Pages(),
-			"--http %s: anyone who can reach that address could see this run and its files; add --insecure-listen on "+
-				"a trusted network, or forward a port of this machine: ssh -L 8080:127.0.0.1:8080", m.HTTP)
+			"--http %s: anyone who can reach that address could see these pages and the runs' files; add "+
+				"--insecure-listen on a trusted network, or forward a port of this machine: "+
+				"ssh -L 8080:127.0.0.1:8080", m.HTTP)
 	}
+}
+
+// CheckPages returns an error unless pages may be served on HTTP.
+func (m *Machine) CheckPages() error {
+	var v findings
+	m.validateHTTP(&v)
+	return v.join()
 }
 
 // NoHTTP is the value of HTTP without a server.

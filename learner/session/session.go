@@ -87,6 +87,9 @@ func (s *session) run(ctx context.Context) (err error) {
 	s.observed = s.Metrics.Begin(s.name, s.Settings.Env, string(s.Settings.Algorithm), string(s.Settings.Estimator))
 	defer s.Metrics.End()
 	s.Log = s.observed.Logger(s.Log)
+	if f := s.Settings.TaskFile; f != nil {
+		s.Log.Info("the task's environments are another program", "command", f.Command)
+	}
 	if _, err := runs.Plan(s.Settings); err != nil { // start nothing for a run that cannot be trained
 		return err
 	}
