@@ -84,7 +84,7 @@ func TestRunThatIsThere(t *testing.T) {
 	}
 	run("--force").Succeed()
 	e.requireReference(t, directory)
-	if aside := snapshot(t, directory+".1"); !slices.Equal(aside, before) {
+	if aside := snapshot(t, filepath.Join(filepath.Dir(directory), "."+filepath.Base(directory)+".1")); !slices.Equal(aside, before) {
 		t.Errorf("moved aside:\n%s\nit was\n%s", strings.Join(aside, "\n"), strings.Join(before, "\n"))
 	}
 }

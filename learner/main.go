@@ -5,8 +5,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"log/slog"
-	"net/http"
 	"os"
 	"os/signal"
 	"syscall"
@@ -17,6 +15,7 @@ import (
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/nearest"
 	"github.com/dbqpg/dbqpg/internal/observe"
+	"github.com/dbqpg/dbqpg/internal/store"
 	"github.com/dbqpg/dbqpg/internal/web"
 	"github.com/dbqpg/dbqpg/learner/bench"
 	"github.com/dbqpg/dbqpg/learner/dashboard"
@@ -99,10 +98,12 @@ func train(ctx context.Context, settings *config.Settings) error {
 	metrics := observe.NewLearner()
 	live := play.New(log)
 	defer live.Close()
-	watched, log := pages(settings, live, log)
-	stop, err := metrics.Start(observe.Config{
-		Listen: settings.HTTPAddress(), Pages: watched, Pprof: settings.Pprof, Log: log,
-	})
+	serving := observe.Config{Listen: settings.HTTPAddress(), Pprof: settings.Pprof, Log: log}
+	if settings.Pages() {
+		source := web.NewDirectory(store.Local(settings.RunDir))
+		serving.Pages = web.Handler(web.Config{Source: source, One: true, Live: live.Handler(source), Log: log})
+	}
+	stop, err := metrics.Start(serving)
 	if err != nil {
 		return err
 	}
@@ -114,18 +115,6 @@ func train(ctx context.Context, settings *config.Settings) error {
 	summary, err := runs.Summary(settings)
 	display.Say(summary)
 	return err
-}
-
-// pages returns the pages that show the run, nil if there are none, and a logger whose lines they show too.
-func pages(settings *config.Settings, live *play.Server, log *slog.Logger) (http.Handler, *slog.Logger) {
-	if !settings.Pages() {
-		return nil, log
-	}
-	own := web.NewOwn(settings.Name(), settings.RunDir)
-	handler := web.Handler(web.Config{Source: own, Live: live.Handler(own), Log: log})
-	level, _ := observe.ParseLevel(settings.LogLevel) // which Load has checked
-	lines := slog.NewTextHandler(own, &slog.HandlerOptions{Level: level})
-	return handler, slog.New(slog.NewMultiHandler(log.Handler(), lines))
 }
 
 // noArguments rejects arguments that are neither a flag nor a command.

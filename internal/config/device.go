@@ -14,10 +14,6 @@ type Device struct {
 	GPU  int
 }
 
-// DeviceHelp is the usage of a flag that takes a [Device].
-const DeviceHelp = "device to compute on: cpu, cuda or cuda:N (GPU number N, counted from 0); auto is the first " +
-	"GPU, or the CPU if there is none"
-
 // String returns the text that Set reads.
 func (d Device) String() string {
 	switch {

@@ -19,19 +19,19 @@ func FuzzParseYAML(f *testing.F) {
 			return
 		}
 		var s Settings
-		rows := map[string]setting{}
-		for _, row := range s.all() {
-			rows[row.name] = row
+		settings := map[string]value{}
+		for _, row := range rows(&s) {
+			settings[row.Name] = row
 		}
 		for _, e := range entries {
-			row, ok := rows[e.name]
-			if !ok || row.value.Set(e.text) != nil {
+			row, ok := settings[e.name]
+			if !ok || row.Set(e.text) != nil {
 				continue
 			}
 			// Setting the printed value must give the same value.
-			first := row.value.String()
-			if err := row.value.Set(first); err != nil || row.value.String() != first {
-				t.Errorf("%s given as %q is %q, then %q, %v", e.name, e.text, first, row.value.String(), err)
+			first := row.String()
+			if err := row.Set(first); err != nil || row.String() != first {
+				t.Errorf("%s given as %q is %q, then %q, %v", e.name, e.text, first, row.String(), err)
 			}
 		}
 	})

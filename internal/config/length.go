@@ -59,8 +59,8 @@ func (s *Settings) validateLength(v *findings) {
 			"normaliser; lower --batch", s.Steps, least, s.fullBatch())
 }
 
-// CheckRest returns an error if a run in segments, after so many steps, cannot end with exactly s.Steps because the rest
-// is less than a batch.
+// CheckRest returns an error if a run in segments, after so many steps, cannot end with exactly s.Steps because the
+// rest is less than a batch.
 func (s *Settings) CheckRest(steps uint64) error {
 	if s.Segment == 0 || s.Steps <= steps || s.Steps-steps >= s.fullBatch() {
 		return nil

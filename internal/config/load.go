@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/pflag"
 
@@ -19,39 +20,39 @@ import (
 // FileName is the name of a run's resolved settings in its directory.
 const FileName = "config.yaml"
 
-// sources gathers the settings of a table from flags, environment and files.
+// sources gathers settings from flags, the environment and files.
 type sources struct {
-	settings []setting
+	settings []value
 	file     string                 // value of --config
 	flags    map[string]*pflag.Flag // by setting
 	origin   map[string]string      // source of each setting given so far
 }
 
-// newSources adds a flag for every setting, and --config, to flags.
-func newSources(flags *pflag.FlagSet, settings []setting) *sources {
-	s := &sources{settings: settings, flags: map[string]*pflag.Flag{}, origin: map[string]string{}}
+// newSources adds a flag for every setting of s, which is as for rows, and --config, to flags.
+func newSources(flags *pflag.FlagSet, s any) *sources {
+	from := &sources{settings: rows(s), flags: map[string]*pflag.Flag{}, origin: map[string]string{}}
 	flags.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		return pflag.NormalizedName(strings.ReplaceAll(name, "_", "-"))
 	})
-	flags.StringVar(&s.file, "config", "", "YAML file of settings, named as the flags with _ for -")
-	for _, setting := range settings {
-		flag := flags.VarPF(setting.value, setting.flag(), "", setting.help)
+	flags.StringVar(&from.file, "config", "", "YAML file of settings, named as the flags with _ for -")
+	for _, row := range from.settings {
+		flag := flags.VarPF(row, row.flag(), "", row.Help)
 		flag.DefValue = "" // presets decide
-		s.flags[setting.name] = flag
-		if setting.value.Type() == kindBool {
+		from.flags[row.Name] = flag
+		if row.Kind == kindBool {
 			flag.NoOptDefVal = "true"
 		}
 	}
-	return s
+	return from
 }
 
 // give sets a setting unless an earlier source has.
-func (s *sources) give(setting setting, text, origin string) error {
-	if s.given(setting.name) {
+func (s *sources) give(row value, text, origin string) error {
+	if s.given(row.Name) {
 		return nil
 	}
-	s.origin[setting.name] = origin
-	return setting.value.Set(text)
+	s.origin[row.Name] = origin
+	return row.Set(text)
 }
 
 // given reports whether a source has given a setting.
@@ -71,8 +72,8 @@ func (s *sources) readFlags() error {
 // some), unless one looks like a misspelled setting.
 func (s *sources) readEnvironment(environ []string) error {
 	var names []string
-	for _, setting := range s.settings {
-		names = append(names, setting.variable())
+	for _, row := range s.settings {
+		names = append(names, row.variable())
 	}
 	for _, entry := range slices.Sorted(slices.Values(environ)) {
 		variable, text, _ := strings.Cut(entry, "=")
@@ -109,8 +110,8 @@ func (s *sources) readFile() error {
 // giveAll sets the settings of a file unless an earlier source has.
 func (s *sources) giveAll(path string, entries []entry) error {
 	var names []string
-	for _, setting := range s.settings {
-		names = append(names, setting.name)
+	for _, row := range s.settings {
+		names = append(names, row.Name)
 	}
 	for _, e := range entries {
 		i := slices.Index(names, e.name)
@@ -125,6 +126,11 @@ func (s *sources) giveAll(path string, entries []entry) error {
 	return nil
 }
 
+// rest returns the settings that no source has given.
+func (s *sources) rest(all []value) []value {
+	return slices.DeleteFunc(all, func(row value) bool { return s.given(row.Name) })
+}
+
 // Loader gathers the settings of a run.
 type Loader struct {
 	*sources
@@ -133,8 +139,8 @@ type Loader struct {
 
 // NewLoader adds a flag for every setting of a run, and --config, to flags.
 func NewLoader(flags *pflag.FlagSet) *Loader {
-	l := &Loader{run: Settings{Hyperparameters: Hyperparameters{Seed: common.Seed}, Resume: ResumeNo}}
-	l.sources = newSources(flags, l.run.all())
+	l := &Loader{run: Settings{Resume: ResumeNo}}
+	l.sources = newSources(flags, &l.run)
 	l.flags["resume"].NoOptDefVal = string(ResumeYes)
 	return l
 }
@@ -186,9 +192,7 @@ func (l *Loader) readResumed() error {
 	}
 	if s.RunDir == "" {
 		complete := *s
-		if _, err := l.complete(&complete); err != nil {
-			return err
-		}
+		l.complete(&complete)
 		s.RunDir, l.origin["run_dir"] = complete.DefaultRunDir(), "preset"
 	}
 	path := filepath.Join(s.RunDir, FileName)
@@ -209,7 +213,14 @@ func (l *Loader) readResumed() error {
 		err = cmp.Or(err, fmt.Errorf("%s is empty", path))
 		return fmt.Errorf("--resume: %w; remove it, and repeat the settings that the run was started with", err)
 	}
-	return l.giveAll(path, entries)
+	if err := l.giveAll(path, entries); err != nil || s.TaskFile == nil || l.origin["task"] != path {
+		return err
+	}
+	if info, err := os.Stat(path); err != nil || info.Sys().(*syscall.Stat_t).Uid != uint32(os.Getuid()) {
+		return fmt.Errorf("--resume: %s, which another user wrote, starts the program %q: if you trust it, give its task "+
+			"as a file with --task", path, s.TaskFile.Command)
+	}
+	return nil
 }
 
 // nameTask sets the task's name to that of the task file, if there is one.
@@ -236,12 +247,9 @@ func (l *Loader) readPreset() error {
 	if _, err := s.Task(); err != nil {
 		return fmt.Errorf("--env: %w", err)
 	}
-	fitted, err := l.complete(s)
-	if err != nil {
-		return err
-	}
-	for _, setting := range l.settings {
-		l.origin[setting.name] = cmp.Or(l.origin[setting.name], "preset")
+	fitted := l.complete(s)
+	for _, row := range l.settings {
+		l.origin[row.Name] = cmp.Or(l.origin[row.Name], "preset")
 	}
 	if fitted {
 		l.origin["segment"] = "computed"
@@ -250,9 +258,9 @@ func (l *Loader) readPreset() error {
 	return nil
 }
 
-// complete gives s its preset's values for the settings that no source has given. fitted reports whether the segments
-// were fitted to the batch.
-func (l *Loader) complete(s *Settings) (fitted bool, err error) {
+// complete gives s the defaults of the settings that no source has given. fitted reports whether the segments were
+// fitted to the batch.
+func (l *Loader) complete(s *Settings) (fitted bool) {
 	if !l.given("preset") {
 		s.Preset = DefaultPreset(s.Env)
 	}
@@ -262,16 +270,7 @@ func (l *Loader) complete(s *Settings) (fitted bool, err error) {
 	if !l.given("estimator") {
 		s.Estimator = s.Preset.Estimator()
 	}
-	preset := forTask(s.Env, s.Algorithm, s.Estimator, s.Preset)
-	values := preset.all()
-	for i, setting := range s.all() {
-		if l.given(setting.name) {
-			continue
-		}
-		if err := setting.value.Set(values[i].value.String()); err != nil {
-			return false, fmt.Errorf("preset of %s: %w", setting.name, err)
-		}
-	}
+	setDefaults(l.rest(rows(s)), s.facts())
 	fitted = s.Segment > 0 && s.Batch > 0 && s.Batch%s.Segment != 0 && !l.given("segment")
 	if fitted {
 		streams := max(1, s.Batch/s.Segment)
@@ -280,10 +279,10 @@ func (l *Loader) complete(s *Settings) (fitted bool, err error) {
 		}
 		s.Segment = s.Batch / streams
 	}
-	return fitted, nil
+	return fitted
 }
 
 // Describe returns all settings with their sources, one per line, under the headings of their sections.
 func (l *Loader) Describe() string {
-	return l.run.render(func(s setting, _ scope) (comment string, written bool) { return l.origin[s.name], true })
+	return l.run.render(func(row value) (comment string, written bool) { return l.origin[row.Name], true })
 }

@@ -253,6 +253,18 @@ func TestTaskFile(t *testing.T) {
 			t.Errorf("%s: the same run: %v", arguments, !same)
 		}
 	}
+	if os.Getuid() != 0 {
+		return
+	}
+	if err := os.Chown(filepath.Join(settings.RunDir, config.FileName), 1234, 1234); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := load("--resume --task tasks/mine.yaml", ""); err != nil {
+		t.Error(err)
+	}
+	if _, _, err := load("--resume --env Mine", ""); err == nil || !strings.Contains(err.Error(), `another user wrote, starts the program ["python3"`) {
+		t.Errorf("another user's run: %v", err)
+	}
 }
 
 // Every problem is reported on a line that names the setting and the remedy.

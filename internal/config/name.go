@@ -38,21 +38,21 @@ func (s *Settings) base() string {
 func (s *Settings) differences(preset Settings) string {
 	preset.TaskFile = s.TaskFile // the task's name stands for it
 	preset.Seed, preset.Preset = s.Seed, DefaultPreset(s.Env)
-	values := rows(preset.Hyperparameters.table())
+	defaults := rows(&preset.Hyperparameters)
 	var list, exact strings.Builder
 	hashed := false
-	for i, setting := range rows(s.Hyperparameters.table()) {
-		text := setting.value.String()
-		if text == values[i].value.String() {
+	for i, row := range rows(&s.Hyperparameters) {
+		text := row.String()
+		if text == defaults[i].String() {
 			continue
 		}
-		fmt.Fprintf(&exact, "%s: %q\n", setting.name, text)
-		item := "_" + setting.flag() + "=" + clean(strings.ReplaceAll(strings.Trim(text, "[]"), ", ", "x"), ".+")
+		fmt.Fprintf(&exact, "%s: %q\n", row.Name, text)
+		item := "_" + row.flag() + "=" + clean(strings.ReplaceAll(strings.Trim(text, "[]"), ", ", "x"), ".+")
 		fits := list.Len()+len(item) <= maxDifferences
 		if fits {
 			list.WriteString(item)
 		}
-		hashed = hashed || !fits || setting.value.Type() == kindText // clean may have changed free text
+		hashed = hashed || !fits || row.Kind == kindText // clean may have changed free text
 	}
 	if hashed {
 		sum := sha256.Sum256([]byte(exact.String()))

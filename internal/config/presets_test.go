@@ -30,9 +30,25 @@ func TestEveryTaskHasValidPresets(t *testing.T) {
 			}
 		}
 	}
-	for family := range tasks {
-		if !families[family] {
-			t.Errorf("there is a preset of %s, and no such task", family)
+	known := map[string]bool{}
+	for _, row := range append(rows(new(Settings)), rows(new(Worker))...) {
+		known[row.Name] = true
+	}
+	for _, l := range layers() {
+		for name := range l.Settings {
+			if !known[name] {
+				t.Errorf("presets.yaml has %s, and there is no such setting", name)
+			}
+		}
+		for name := range l.When {
+			if _, ok := new(Hyperparameters).facts()[name]; !ok && name != "program" {
+				t.Errorf("presets.yaml depends on %s, which is unknown", name)
+			}
+		}
+		for _, family := range strings.Fields(l.When["family"]) {
+			if !families[family] {
+				t.Errorf("there is a preset of %s, and no such task", family)
+			}
 		}
 	}
 }

@@ -44,48 +44,66 @@ func settingsReference() string {
 This section is generated from the tables in ` + "`internal/config`" + ` by ` + "`go test ./internal/config -update`" + `. Defaults by
 preset and by task are in the tables below.
 `)
-	for _, section := range new(Settings).table() {
-		section.write(&page, setting.defaultOf)
-	}
+	write(&page, rows(new(Settings)), defaultOf)
 
 	page.WriteString("\n### By preset\n\n| setting |")
 	for _, preset := range presetNames {
 		fmt.Fprintf(&page, " `%s` |", preset)
 	}
 	page.WriteString("\n|---|" + strings.Repeat("---|", len(presetNames)) + "\n")
-	for _, s := range new(Settings).all() {
-		if defaults := s.defaults(); slices.ContainsFunc(defaults, func(d string) bool { return d != defaults[0] }) {
+	for _, s := range rows(new(Settings)) {
+		if defaults := defaults(s); slices.ContainsFunc(defaults, func(d string) bool { return d != defaults[0] }) {
 			fmt.Fprintf(&page, "| `--%s` | %s |\n", s.flag(), strings.Join(defaults, " | "))
 		}
 	}
 
+	other := forTask("other-v2", NPG, UAPG, Paper)
 	fmt.Fprintf(&page, "\n### By task\n\nIn the preset `paper`, from the authors' configuration. Other tasks have targets `%s`, rank %d and learning rate %s.\n\n"+
-		"| task | targets | rank: vanilla, npg, trpo | learning rate: vanilla, npg |\n|---|---|---|---|\n", common.Targets, common.Rank, formatNumber(common.LearningRate))
-	for _, family := range slices.Sorted(maps.Keys(tasks)) {
-		own := tasks[family]
-		rate := formatNumber(own.npg.rate)
-		if own.npg.monteCarloRate != 0 {
-			rate += " (`mc`: " + formatNumber(own.npg.monteCarloRate) + ")"
+		"| task | targets | rank: vanilla, npg, trpo | learning rate: vanilla, npg |\n|---|---|---|---|\n", other.Targets, other.Rank, formatNumber(other.LearningRate))
+	for _, family := range families() {
+		of := func(algorithm Algorithm, estimator Estimator) Settings {
+			return forTask(family+"-v2", algorithm, estimator, Paper)
 		}
-		fmt.Fprintf(&page, "| %s | `%s` | %d, %d, %d | %s, %s |\n", family, own.targets, own.vanilla.rank, own.npg.rank, own.trpo.rank,
-			formatNumber(own.vanilla.rate), rate)
+		vanilla, npg, trpo := of(Vanilla, UAPG), of(NPG, UAPG), of(TRPO, UAPG)
+		rate := formatNumber(npg.LearningRate)
+		if mc := of(NPG, MonteCarlo); mc.LearningRate != npg.LearningRate {
+			rate += " (`mc`: " + formatNumber(mc.LearningRate) + ")"
+		}
+		fmt.Fprintf(&page, "| %s | `%s` | %d, %d, %d | %s, %s |\n", family, npg.Targets, vanilla.Rank, npg.Rank, trpo.Rank,
+			formatNumber(vanilla.LearningRate), rate)
 	}
 	swimmer, others := forTask("Swimmer-v2", TRPO, UAPG, Best), forTask("Hopper-v2", TRPO, UAPG, Best)
 	fmt.Fprintf(&page, "\nIn the preset `best`, Swimmer has gamma %g and GAE lambda %g, all other tasks %g and %g.\n",
 		swimmer.Gamma, swimmer.GAELambda, others.Gamma, others.GAELambda)
 
 	page.WriteString("\n## A worker's settings\n\nThose of `learner worker`, in addition to those of the machine.\n")
-	w := newWorker()
-	w.table()[0].write(&page, func(s setting) string { return code(s.value.String()) })
+	var w Worker
+	worker := rows(&w)
+	setDefaults(worker, map[string]string{"program": "worker"})
+	worker = slices.DeleteFunc(worker, func(s value) bool { return s.section.Title == "The machine" })
+	write(&page, worker, func(s value) string { return code(s.String()) })
 	return page.String()
 }
 
-// write writes a section's table.
-func (s section) write(page *strings.Builder, defaultOf func(setting) string) {
-	fmt.Fprintf(page, "\n### %s\n\n| flag | meaning | default |\n|---|---|---|\n", s.title)
-	for _, row := range s.settings {
-		kind := strings.ReplaceAll(row.value.Type(), "|", `\|`)
-		fmt.Fprintf(page, "| `--%s %s` | %s | %s |\n", row.flag(), kind, linked(row.help), defaultOf(row))
+// families returns the tasks that have defaults of their own.
+func families() []string {
+	all := map[string]bool{}
+	for _, l := range layers() {
+		for _, family := range strings.Fields(l.When["family"]) {
+			all[family] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(all))
+}
+
+// write writes a table for each section.
+func write(page *strings.Builder, settings []value, defaultOf func(value) string) {
+	for i, row := range settings {
+		if i == 0 || settings[i-1].section != row.section {
+			fmt.Fprintf(page, "\n### %s\n\n| flag | meaning | default |\n|---|---|---|\n", row.section.Title)
+		}
+		kind := strings.ReplaceAll(row.Kind, "|", `\|`)
+		fmt.Fprintf(page, "| `--%s %s` | %s | %s |\n", row.flag(), kind, linked(row.Help), defaultOf(row))
 	}
 }
 
@@ -106,19 +124,15 @@ var presetNames = []Preset{Paper, Best}
 
 // defaults returns the default of a setting under each preset, of UAPG with the algorithm that the preset is made for,
 // or "by task".
-func (s setting) defaults() []string {
+func defaults(s value) []string {
 	var all []string
 	for _, preset := range presetNames {
-		algorithm := NPG
-		if preset == Best {
-			algorithm = TRPO
-		}
 		one := ""
-		for family := range tasks {
-			settings := forTask(family+"-v2", algorithm, UAPG, preset)
-			all := settings.all()
-			text := all[slices.IndexFunc(all, func(other setting) bool { return other.name == s.name })].value.String()
-			if s.name == "env" || s.name == "preset" {
+		for _, family := range families() {
+			settings := forTask(family+"-v2", preset.Algorithm(), UAPG, preset)
+			all := rows(&settings)
+			text := all[slices.IndexFunc(all, func(other value) bool { return other.Name == s.Name })].String()
+			if s.Name == "env" || s.Name == "preset" {
 				text = ""
 			}
 			text = code(text)
@@ -133,11 +147,11 @@ func (s setting) defaults() []string {
 }
 
 // defaultOf returns the default of a setting, if it is the same under all presets.
-func (s setting) defaultOf() string {
-	if s.name == "preset" {
+func defaultOf(s value) string {
+	if s.Name == "preset" {
 		return fmt.Sprintf("`%s`; `%s` for -v2 tasks", DefaultPreset("Ant-v5"), DefaultPreset("Ant-v2"))
 	}
-	defaults := s.defaults()
+	defaults := defaults(s)
 	if slices.ContainsFunc(defaults, func(d string) bool { return d != defaults[0] }) {
 		return "by preset"
 	}

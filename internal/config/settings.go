@@ -2,10 +2,10 @@
 //
 // A setting is taken from the first of these sources that gives it: a flag (--gae-lambda 0.9), the environment
 // (DBQPG_GAE_LAMBDA), a YAML file (gae_lambda: 0.9; the file of --config, then the config.yaml of a resumed run), and
-// the preset of its task (presets.go).
+// the preset of its task (presets.yaml).
 //
-// There are two tables. [Hyperparameters] determine a run's results, and are stored with it; [Machine] says where it is
-// executed. A row of table.go binds a setting's name and help to its field: a new setting is a new field and a new row.
+// [Hyperparameters] determine a run's results, and are stored with it; [Machine] says where it is executed.
+// settings.yaml describes each field, and presets.yaml has the defaults: a new setting is a field, a row and a default.
 package config
 
 import (
@@ -15,116 +15,65 @@ import (
 	"github.com/dbqpg/dbqpg/sim/external"
 )
 
-// Algorithm names a method of turning a gradient into a policy step.
-type Algorithm string
+// The names that settings take.
+type (
+	Algorithm    string // method of turning a gradient into a policy step
+	Estimator    string // method of estimating the gradient from a batch
+	Preset       string // set of defaults (presets.yaml)
+	Targets      string // weights of a Monte Carlo gradient, to which Bayesian quadrature fits the process
+	Learning     string // method of fitting the value function or the process's kernel to a batch
+	Features     string // inputs of the state kernel
+	Solver       string // method of solving the Gaussian process's equations
+	FisherKernel string // method of computing products with the Fisher kernel U'G^-1 U (sec:appendix_Fisher_mvm)
+	Fisher       string // the Fisher matrix in natural gradients, the exact Fisher kernel and the uncertainty
+	Covariance   string // method of computing the leading eigenpairs of the uncertainty
+	Resume       string // whether to resume the run in the run directory
+)
 
-// The algorithms.
+// The names.
 const (
 	Vanilla Algorithm = "vanilla" // Adam on the gradient
 	NPG     Algorithm = "npg"     // Adam on the natural gradient
 	TRPO    Algorithm = "trpo"    // line search along the natural gradient, within a trust region
-)
 
-// Estimator names a method of estimating the gradient from a batch.
-type Estimator string
-
-// The estimators.
-const (
 	MonteCarlo Estimator = "mc"
 	DBQPG      Estimator = "dbqpg" // Bayesian quadrature (eq:GP_grad)
 	UAPG       Estimator = "uapg"  // DBQPG, corrected by its uncertainty (eqn:UAPG_practical_vanilla, eqn:UAPG_npg)
 	UBAC       Estimator = "ubac"  // DBQPG, corrected as in Bayesian actor-critic (sec:appendix_BACvsDBQPG)
-)
 
-// Preset names a set of defaults (presets.go).
-type Preset string
-
-// The presets.
-const (
 	Paper Preset = "paper" // the values in the paper's text, with the truncated kernel completed
 	Best  Preset = "best"  // small batches, a critic and a kernel that learn to convergence; made for TRPO
-)
 
-// Learned is the value of a Noise or FisherVariance that is learned with the kernel's hyperparameters.
-const Learned = 0.0
-
-// Targets names the targets: the weights of a Monte Carlo gradient, to which Bayesian quadrature fits the process.
-type Targets string
-
-// The targets.
-const (
 	Returns Targets = "returns" // discounted returns, not standardised
 	GAE     Targets = "gae"     // generalised advantage estimates, standardised over the batch
-)
 
-// Learning names a method of fitting the value function (docs/advanced.md) or the process's kernel
-// (docs/kernels.md) to a batch.
-type Learning string
-
-// The methods.
-const (
-	// Step takes one step of Adam on the returns, or on the marginal likelihood.
-	Step Learning = "step"
+	Step Learning = "step" // one step of Adam on the returns, or on the marginal likelihood
 	// Converge trains until held-out episodes are no longer predicted better: a value network on standardised
-	// lambda-returns, or the kernel on standardised targets.
+	// lambda-returns (docs/advanced.md), or the kernel on standardised targets (docs/kernels.md).
 	Converge Learning = "converge"
-)
 
-// Features names the inputs of the state kernel.
-type Features string
-
-// The features.
-const (
 	Deep Features = "deep" // the outputs of the feature network
 	Raw  Features = "raw"  // the normalised observation: no deep kernel learning
-)
 
-// Solver names a method of solving the Gaussian process's equations.
-type Solver string
-
-// The solvers.
-const (
 	Direct            Solver = "direct" // in closed form, using the kernel's low rank
 	ConjugateGradient Solver = "cg"     // iteratively, by products with structured kernels, as in the paper
-)
 
-// FisherKernel names a method of computing products with the Fisher kernel U'G^-1 U.
-type FisherKernel string
+	TruncatedSVD FisherKernel = "svd"   // by the scores' leading singular vectors: n v V V' (approach 2)
+	Exact        FisherKernel = "exact" // by products with U, with G^-1 and with U' (approach 1)
 
-// The methods, which are the paper's approaches 2 and 1 (sec:appendix_Fisher_mvm).
-const (
-	TruncatedSVD FisherKernel = "svd"   // by the scores' leading singular vectors: n v V V'
-	Exact        FisherKernel = "exact" // by products with U, with G^-1 and with U'
-)
-
-// Fisher names the Fisher information matrix in natural gradients, the exact Fisher kernel and the gradient's
-// uncertainty.
-type Fisher string
-
-// The matrices.
-const (
 	Empirical Fisher = "empirical" // UU'/n (eqn:kernel_equations)
 	Analytic  Fisher = "analytic"  // the expectation of Empirical over the actions
-)
 
-// Covariance names a method of computing the leading eigenpairs of the uncertainty.
-type Covariance string
-
-// The methods.
-const (
 	Projected  Covariance = "projected"  // in closed form, within the span of the scores' singular vectors
 	Randomized Covariance = "randomized" // by a randomised decomposition, as in the paper
-)
 
-// Resume selects between a new run and the one in the run directory.
-type Resume string
-
-// The choices.
-const (
 	ResumeNo   Resume = "no"
 	ResumeYes  Resume = "yes"  // resume it; it must exist
 	ResumeAuto Resume = "auto" // resume it if it exists; otherwise start it
 )
+
+// Learned is the value of a Noise or FisherVariance that is learned with the kernel's hyperparameters.
+const Learned = 0.0
 
 // Values of settings that are resolved when the run starts.
 const (

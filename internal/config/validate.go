@@ -6,11 +6,9 @@ import (
 	"math"
 	"net"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/dbqpg/dbqpg/internal/nearest"
 	"github.com/dbqpg/dbqpg/internal/observe"
 	"github.com/dbqpg/dbqpg/internal/policy"
 	"github.com/dbqpg/dbqpg/proto"
@@ -179,36 +177,24 @@ func (s *Settings) validateInitialStd(v *findings, task sim.Spec) {
 	}
 }
 
-// baseKernels lists the base kernels of package kernels, the paper's first, with the number of columns that the closed
-// form has for each feature at the initial hyperparameters.
-var baseKernels = []struct {
-	name    string
-	columns int
-}{
-	{"rbf", 12}, {"matern12", 128}, {"matern32", 128}, {"matern52", 128}, {"rational-quadratic", 24},
-	{"periodic", 43}, {"cosine", 4}, {"piecewise-polynomial", 128}, {"linear", 1},
-}
-
-func baseKernelNames() []string {
-	var names []string
-	for _, kernel := range baseKernels {
-		names = append(names, kernel.name)
-	}
-	return names
+// columns is the number of columns that the closed form has for each feature at the initial hyperparameters, by base
+// kernel.
+var columns = map[string]int{
+	"rbf": 12, "matern12": 128, "matern32": 128, "matern52": 128, "rational-quadratic": 24, "periodic": 43, "cosine": 4,
+	"piecewise-polynomial": 128, "linear": 1,
 }
 
 // validateKernel checks the base kernel, and that the closed form can handle the number of raw features.
 func (s *Settings) validateKernel(v *findings, observed int) {
-	i := slices.Index(baseKernelNames(), s.BaseKernel)
-	v.require(i >= 0, "--base-kernel %q: must be %s", s.BaseKernel, nearest.List(baseKernelNames()))
-	if s.Features != Raw || s.Inducing > 0 || s.Solver != Direct || i < 0 {
+	each, known := columns[s.BaseKernel]
+	v.require(known, "--base-kernel %q: there is no such kernel (docs/kernels.md)", s.BaseKernel)
+	if s.Features != Raw || s.Inducing > 0 || s.Solver != Direct {
 		return
 	}
-	columns := observed * baseKernels[i].columns
-	v.require(columns <= maxColumns,
+	v.require(observed*each <= maxColumns,
 		"--features raw: on the %d-dimensional observations of %s, %s has %d columns, and the closed form takes at "+
 			"most %d; add --inducing 128 or --solver cg, or use --base-kernel rbf",
-		observed, s.Env, s.BaseKernel, columns, maxColumns)
+		observed, s.Env, s.BaseKernel, observed*each, maxColumns)
 }
 
 // validate checks the settings of the machine.
@@ -248,9 +234,17 @@ func (m *Machine) validateHTTP(v *findings) {
 		*v = append(*v, err)
 	} else if flag == "--http" {
 		v.require(m.Pages(),
-			"--http %s: anyone who can reach that address could see this run and its files; add --insecure-listen on "+
-				"a trusted network, or forward a port of this machine: ssh -L 8080:127.0.0.1:8080", m.HTTP)
+			"--http %s: anyone who can reach that address could see these pages and the runs' files; add "+
+				"--insecure-listen on a trusted network, or forward a port of this machine: "+
+				"ssh -L 8080:127.0.0.1:8080", m.HTTP)
 	}
+}
+
+// CheckPages returns an error unless pages may be served on HTTP.
+func (m *Machine) CheckPages() error {
+	var v findings
+	m.validateHTTP(&v)
+	return v.join()
 }
 
 // NoHTTP is the value of HTTP without a server.

@@ -28,8 +28,8 @@ func expanded(assignments []Assignment) []Assignment {
 func (s *Settings) Variant() string {
 	preset, own := forTask(s.Env, s.Algorithm, s.Estimator, s.Preset), *s
 	its := func(a Assignment) bool {
-		return slices.ContainsFunc(s.all(),
-			func(row setting) bool { return row.name == a.Name && row.value.String() == a.Value })
+		return slices.ContainsFunc(rows(s),
+			func(row value) bool { return row.Name == a.Name && row.String() == a.Value })
 	}
 	if s.Preset == Paper && !slices.ContainsFunc(authorsSettings, func(a Assignment) bool { return !its(a) }) {
 		own.Preset = authors

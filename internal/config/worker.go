@@ -24,8 +24,9 @@ type WorkerLoader struct {
 
 // NewWorkerLoader adds a flag for every setting of a worker, and --config, to flags.
 func NewWorkerLoader(flags *pflag.FlagSet) *WorkerLoader {
-	l := &WorkerLoader{worker: newWorker()}
-	l.sources = newSources(flags, rows(l.worker.table()))
+	l := new(WorkerLoader)
+	setDefaults(rows(&l.worker), map[string]string{"program": "worker"})
+	l.sources = newSources(flags, &l.worker)
 	return l
 }
 

@@ -3,12 +3,10 @@ package config
 import (
 	"errors"
 	"fmt"
+	"go.yaml.in/yaml/v3"
 	"io"
 	"os"
 	"strings"
-
-	"github.com/spf13/pflag"
-	"go.yaml.in/yaml/v3"
 )
 
 // maxFile is the maximum size of a configuration file in bytes. A complete one has less than 4 KiB.
@@ -94,36 +92,37 @@ func valueText(value *yaml.Node) (string, error) {
 
 // YAML returns the contents of config.yaml, with which --config repeats the run.
 func (s *Settings) YAML() string {
-	return s.render(func(_ setting, in scope) (comment string, written bool) { return "", in != command })
+	return s.render(func(row value) (comment string, written bool) { return "", row.section.Scope != command })
 }
 
-// render formats the rows that choose selects, with the comments that it returns.
-func (s *Settings) render(choose func(row setting, in scope) (comment string, written bool)) string {
+// render formats the settings that choose selects, with the comments that it returns.
+func (s *Settings) render(choose func(value) (comment string, written bool)) string {
 	var out strings.Builder
-	for _, section := range s.table() {
-		heading := "# " + section.title + "\n"
-		for _, row := range section.settings {
-			comment, written := choose(row, section.scope)
-			if !written {
-				continue
-			}
-			line := row.name + ": " + quoted(row.value)
-			if comment != "" {
-				line = fmt.Sprintf("%-40s # %s", line, comment)
-			}
-			out.WriteString(heading + line + "\n")
-			heading = ""
+	var last *section
+	for _, row := range rows(s) {
+		comment, written := choose(row)
+		if !written {
+			continue
 		}
+		if row.section != last {
+			out.WriteString("# " + row.section.Title + "\n")
+			last = row.section
+		}
+		line := row.Name + ": " + quoted(row)
+		if comment != "" {
+			line = fmt.Sprintf("%-40s # %s", line, comment)
+		}
+		out.WriteString(line + "\n")
 	}
 	return out.String()
 }
 
 // quoted returns a value as YAML, in quotation marks where it would otherwise be read as another type.
-func quoted(value pflag.Value) string {
-	if value.Type() != kindText && value.Type() != kindFile {
-		return value.String()
+func quoted(row value) string {
+	if row.Kind != kindText && row.Kind != kindFile {
+		return row.String()
 	}
-	scalar, err := yaml.Marshal(value.String())
+	scalar, err := yaml.Marshal(row.String())
 	if err != nil {
 		panic(err) // any string can be encoded
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dbqpg/dbqpg/internal/progress"
 	"github.com/dbqpg/dbqpg/internal/store"
 	"github.com/dbqpg/dbqpg/internal/store/storetest"
 )
@@ -36,7 +37,7 @@ func TestBucket(t *testing.T) {
 		}
 	}
 	grow := func(run string, n int) {
-		key := path.Join(run, progressName)
+		key := path.Join(run, progress.RowsName)
 		if tables[key] == "" {
 			tables[key] = "iteration,steps,return_mean\n"
 		}
@@ -76,7 +77,7 @@ func TestBucket(t *testing.T) {
 		name := url.Values{"name": {"sweep/Swimmer-v5/npg-mc-s1"}}.Encode()
 		for _, address := range []string{
 			"runs?sort=name", "runs?group=estimator", "curves?q=&axis=steps", "curves?q=estimator%3Dmc&q=estimator%3Duapg&metric=return_mean&statistic=iqm",
-			"run?" + name, "rows?" + name, "log?" + name, "file?" + name + "&file=" + progressName,
+			"run?" + name, "rows?" + name, "log?" + name, "file?" + name + "&file=" + progress.RowsName,
 		} {
 			want, got := timeless(t, get(servers[0], address)), timeless(t, get(servers[1], address))
 			if got != want {
@@ -95,12 +96,12 @@ func TestBucket(t *testing.T) {
 		}
 	}
 	const first = "sweep/Swimmer-v5/npg-mc-s1"
-	put(first+"/epoch-1/"+evaluationsName, "iteration,steps,episodes,mean_action_return\n0,1000,10,1.5\n")
+	put(first+"/epoch-1/"+progress.EvaluationsName, "iteration,steps,episodes,mean_action_return\n0,1000,10,1.5\n")
 	put(first+"/logs/epoch-1.log", `time=2026-11-22T20:00:00Z level=WARN msg="slow actors"`+"\n")
 	same()
 	grow(first+"/epoch-1", 4)
 	put(first+"/epoch-2/config.yaml", "env: Swimmer-v5\nalgorithm: npg\nestimator: mc\nseed: 1\niterations: 50\n") // another worker has taken it over
-	tables[first+"/epoch-2/"+progressName] = tables[first+"/epoch-1/"+progressName]
+	tables[first+"/epoch-2/"+progress.RowsName] = tables[first+"/epoch-1/"+progress.RowsName]
 	grow(first+"/epoch-2", 2)
 	same()
 	if answer := get(servers[1], "rows?name="+url.QueryEscape(first)); !strings.Contains(answer, `"rows":9`) {

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/dbqpg/dbqpg/internal/progress"
 	"github.com/dbqpg/dbqpg/internal/stats"
 )
 
@@ -96,12 +97,12 @@ func tableOfMetric(name, axis string) (table, metric, along string) {
 		if axis != axes["steps"] {
 			axis = axes["iterations"]
 		}
-		return evaluationsName, column, axis
+		return progress.EvaluationsName, column, axis
 	}
 	if name == "" {
 		name = "return_mean"
 	}
-	return progressName, name, axis
+	return progress.RowsName, name, axis
 }
 
 func bound(v url.Values, name string, otherwise float64) float64 {

@@ -4,17 +4,20 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"maps"
+	"os"
 	"path"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
+	"go.yaml.in/yaml/v3"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/dbqpg/dbqpg/internal/config"
@@ -24,8 +27,6 @@ import (
 )
 
 const (
-	progressName    = "progress.csv"
-	evaluationsName = "evaluations.csv"
 	// readers is how many files are read at the same time.
 	readers = 8
 	// tailSize is enough for the last rows of a progress.csv, in bytes.
@@ -61,9 +62,11 @@ type Directory struct {
 
 // known is a run, and the files that it was read from. A file that does not exist has no key.
 type known struct {
-	run                           Run
-	config, progress, evaluations store.File
-	shared                        string // lines of the settings that it shares with other runs, until they are parsed
+	run                                    Run
+	config, progress, evaluations, outcome store.File
+	ended                                  progress.Outcome // as outcome has it
+	lock                                   string           // key of the lock's file
+	shared                                 string           // lines of its settings that other runs have, to be parsed
 }
 
 // NewDirectory returns the source of the runs in a store.
@@ -131,7 +134,7 @@ func (d *Directory) read(ctx context.Context, before map[string]*known) ([]Run, 
 		if was == nil {
 			was = &known{run: now.run}
 		}
-		now.run = was.run
+		now.run, now.ended = was.run, was.ended
 		group.Go(func() error { return now.read(groupCtx, d.store, was) })
 	}
 	if err := group.Wait(); err != nil {
@@ -146,7 +149,12 @@ func (d *Directory) read(ctx context.Context, before map[string]*known) ([]Run, 
 			k.run.Settings, k.shared = d.settings[k.shared], ""
 		}
 		run := k.run
-		run.State, run.ETA = run.state(d.now())
+		run.State = k.state(d.now(), d.locked(k.lock))
+		if run.ETA = None; run.State == Running {
+			run.ETA = run.Remaining()
+		} else if run.State == State(k.ended.State) {
+			run.Reason = k.ended.Reason
+		}
 		runs = append(runs, run)
 	}
 	slices.SortFunc(runs, func(a, b Run) int { return strings.Compare(a.Name, b.Name) })
@@ -165,10 +173,14 @@ func newest(files []store.File) map[string]*known {
 		switch path.Base(f.Key) {
 		case config.FileName:
 			k.config = f
-		case progressName:
+		case progress.RowsName:
 			k.progress = f
-		case evaluationsName:
+		case progress.EvaluationsName:
 			k.evaluations = f
+		case progress.OutcomeName:
+			k.outcome = f
+		case progress.LockName:
+			k.lock = f.Key
 		default:
 			continue
 		}
@@ -204,7 +216,7 @@ func (k *known) read(ctx context.Context, in store.Store, was *known) error {
 		if err != nil {
 			return gone(err)
 		}
-		k.configure(data)
+		k.configure(data, in.String())
 	}
 	if k.progress != was.progress && k.progress.Size > 0 {
 		tail, err := in.GetFrom(ctx, k.progress.Key, max(0, k.progress.Size-tailSize))
@@ -220,12 +232,21 @@ func (k *known) read(ctx context.Context, in store.Store, was *known) error {
 		}
 		k.run.Best = bestOf(data)
 	}
-	k.run.Heard = latest(k.config.Modified, k.progress.Modified, k.evaluations.Modified)
+	if k.ended = (progress.Outcome{}); k.outcome.Key != "" {
+		data, err := in.Get(ctx, k.outcome.Key)
+		if err == nil {
+			err = yaml.Unmarshal(data, &k.ended)
+		}
+		if err != nil {
+			return gone(err)
+		}
+	}
+	k.run.Heard = latest(k.config.Modified, k.progress.Modified, k.evaluations.Modified, k.outcome.Modified)
 	return nil
 }
 
 // configure reads a config.yaml as learners write it, a line name: value for each setting.
-func (k *known) configure(data []byte) {
+func (k *known) configure(data []byte, root string) {
 	r := &k.run
 	given := parseSettings(string(data))
 	r.Task, r.Algorithm = strings.Clone(given["env"]), strings.Clone(given["algorithm"]) // so that the file is not kept
@@ -241,7 +262,7 @@ func (k *known) configure(data []byte) {
 	}
 	k.shared = shared.String()
 	if r.Name == "." { // the store is the run's directory
-		r.Name = fmt.Sprintf("%s/%s-%s-s%s", r.Task, r.Algorithm, r.Estimator, r.Seed)
+		r.Name = path.Join(r.Task, path.Base(root))
 	}
 }
 
@@ -311,10 +332,48 @@ func bestOf(data []byte) Number {
 	return best
 }
 
-// state judges a run by its files.
-func (r *Run) state(now time.Time) (State, Number) {
-	if done, all := r.progress(); all > 0 && done >= all {
-		return Done, None
+// lock is what is known of a run's lock.
+type lock int
+
+const (
+	unknown lock = iota // it has none, or it is on another machine
+	free
+	held
+)
+
+// locked returns whether a learner of this machine, or of one that shares its file system, holds a lock.
+func (d *Directory) locked(key string) lock {
+	local, ok := d.store.(*store.Directory)
+	if !ok || key == "" {
+		return unknown
+	}
+	file, err := os.Open(filepath.Join(local.String(), filepath.FromSlash(key)))
+	if err != nil {
+		return unknown
+	}
+	defer file.Close() // and with it the lock
+	switch err := syscall.Flock(int(file.Fd()), syscall.LOCK_SH|syscall.LOCK_NB); {
+	case err == nil:
+		return free
+	case errors.Is(err, syscall.EWOULDBLOCK):
+		return held
+	}
+	return unknown
+}
+
+// state judges a run by its files. Without a lock that says so, a run whose files change is running.
+func (k *known) state(now time.Time, l lock) State {
+	r := &k.run
+	done, all := r.progress()
+	switch {
+	case all > 0 && done >= all:
+		return Done
+	case l == held:
+		return Running
+	case k.ended.State != "":
+		return State(k.ended.State)
+	case l == free:
+		return Stopped
 	}
 	perIteration := r.Elapsed / r.Iteration
 	alive := aliveFor
@@ -322,9 +381,9 @@ func (r *Run) state(now time.Time) (State, Number) {
 		alive += time.Duration(4 * float64(perIteration) * float64(time.Second))
 	}
 	if now.Sub(r.Heard) > alive {
-		return Stopped, None
+		return Stopped
 	}
-	return Running, r.Remaining()
+	return Running
 }
 
 // own are the settings in which runs may differ whatever they are compared by.

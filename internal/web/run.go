@@ -19,11 +19,10 @@ import (
 
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/epochs"
-	"github.com/dbqpg/dbqpg/internal/store"
+	"github.com/dbqpg/dbqpg/internal/progress"
 )
 
 const (
-	buildsName = "builds.yaml"
 	// logSize is how much of the end of a log is shown, in bytes.
 	logSize = 64 << 10
 	// maxEvents bounds the events shown of a run: the newest.
@@ -31,12 +30,6 @@ const (
 	// maxRows bounds the rows of an answer.
 	maxRows = 1000
 )
-
-// Logger is a [Source] that has the logs of runs itself.
-type Logger interface {
-	// Tail returns the end of a run's log.
-	Tail(run *Run) []byte
-}
 
 // Details describes a run on its page, in addition to its rows.
 type Details struct {
@@ -104,25 +97,28 @@ func (s *server) run(r *http.Request) (any, error) {
 		if settings != nil {
 			d.Settings = parseSettings(string(settings))
 		}
-		evaluations, err := s.columns.read(r.Context(), run.Directory, evaluationsName)
+		evaluations, err := s.columns.read(r.Context(), run.Directory, progress.EvaluationsName)
 		if err != nil {
 			return nil, err
 		}
 		for name, values := range evaluations {
 			d.Evaluations[name] = values[max(0, len(values)-maxRows):]
 		}
-		if builds, err = read(buildsName); err != nil {
+		if builds, err = read(progress.BuildsName); err != nil {
 			return nil, err
 		}
 	}
-	d.Events = s.eventsOf(r.Context(), run, builds)
+	d.Events = s.eventsOf(r.Context(), run, builds, d.Files)
 	return d, nil
 }
+
+// logsPrefix begins the names of workers' logs.
+const logsPrefix = "logs/"
 
 // files returns a run's files.
 func (s *server) files(ctx context.Context, run *Run) ([]File, error) {
 	files := []File{}
-	for prefix, directory := range map[string]string{"": run.Directory, "logs/": run.Logs} {
+	for prefix, directory := range map[string]string{"": run.Directory, logsPrefix: run.Logs} {
 		if directory == "" || s.columns == nil {
 			continue
 		}
@@ -145,7 +141,7 @@ func (s *server) files(ctx context.Context, run *Run) ([]File, error) {
 }
 
 // eventsOf returns a run's events, from its builds.yaml, its logs and its state.
-func (s *server) eventsOf(ctx context.Context, run *Run, builds []byte) []Event {
+func (s *server) eventsOf(ctx context.Context, run *Run, builds []byte, files []File) []Event {
 	events := []Event{}
 	var starts []struct {
 		Iteration        uint64
@@ -157,7 +153,7 @@ func (s *server) eventsOf(ctx context.Context, run *Run, builds []byte) []Event 
 			events = append(events, Event{Level: "info", Text: text})
 		}
 	}
-	for _, l := range s.logs(ctx, run) {
+	for _, l := range s.logs(ctx, files) {
 		events = append(events, l.events()...)
 	}
 	if run.State == Lost {
@@ -176,31 +172,26 @@ type runLog struct {
 	text  []byte
 }
 
-// logs returns the ends of the logs of a run's last epochs, the last at the end.
-func (s *server) logs(ctx context.Context, run *Run) []runLog {
-	if own, ok := s.Source.(Logger); ok {
-		return []runLog{{text: own.Tail(run)}}
-	}
+// logs returns the ends of the last logs among a run's files, the last at the end.
+func (s *server) logs(ctx context.Context, files []File) (logs []runLog) {
 	const shown = 8
-	if run.Logs == "" || s.columns == nil {
-		return nil
-	}
-	files, err := s.Source.Store().Files(ctx, run.Logs)
-	if err != nil {
-		s.Log.Warn("the logs of a run", "run", run.Name, "error", err)
-		return nil
-	}
-	slices.SortFunc(files, func(a, b store.File) int { return cmp.Compare(epochs.OfLog(a.Key), epochs.OfLog(b.Key)) })
-	var logs []runLog
+	files = slices.DeleteFunc(slices.Clone(files), func(f File) bool {
+		return f.Name != progress.LogName && !strings.HasPrefix(f.Name, logsPrefix)
+	})
+	slices.SortFunc(files, func(a, b File) int { return cmp.Compare(epochs.OfLog(a.key), epochs.OfLog(b.key)) })
 	for _, f := range files[max(0, len(files)-shown):] {
-		text, err := s.Source.Store().GetFrom(ctx, f.Key, max(0, f.Size-logSize))
+		text, err := s.Source.Store().GetFrom(ctx, f.key, max(0, f.Size-logSize))
 		if err != nil {
 			continue // it was removed meanwhile
 		}
 		if f.Size > logSize {
 			_, text, _ = bytes.Cut(text, []byte("\n"))
 		}
-		logs = append(logs, runLog{strings.TrimSuffix(path.Base(f.Key), ".txt"), text})
+		epoch := ""
+		if f.Name != progress.LogName {
+			epoch = strings.TrimSuffix(path.Base(f.Name), ".txt")
+		}
+		logs = append(logs, runLog{epoch, text})
 	}
 	return logs
 }
@@ -237,8 +228,12 @@ func (s *server) log(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	files, err := s.files(r.Context(), run)
+	if err != nil {
+		return nil, err
+	}
 	var text []byte
-	if logs := s.logs(r.Context(), run); len(logs) > 0 {
+	if logs := s.logs(r.Context(), files); len(logs) > 0 {
 		text = logs[len(logs)-1].text
 	}
 	return map[string]string{"text": strings.ToValidUTF8(string(text), "?")}, nil
@@ -263,7 +258,7 @@ func (s *server) rows(r *http.Request) (any, error) {
 	if run.Directory == "" || s.columns == nil {
 		return answer, nil
 	}
-	found, err := s.columns.read(r.Context(), run.Directory, progressName)
+	found, err := s.columns.read(r.Context(), run.Directory, progress.RowsName)
 	if err != nil {
 		return nil, err
 	}

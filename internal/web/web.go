@@ -45,6 +45,8 @@ var built embed.FS
 type Config struct {
 	// Source has the runs.
 	Source Source
+	// One means that the source has the one run that this process trains.
+	One bool
 	// Actions executes users' actions; nil means that the pages only read.
 	Actions Actions
 	// Live answers the requests under /live/ of the pages that show a policy at play; nil means that there are none.
@@ -277,9 +279,8 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 // about describes the server to the pages.
 func (s *server) about(r *http.Request) (any, error) {
 	u := userOf(r)
-	_, one := s.Source.(Logger)
 	return map[string]any{
-		"user": u.name, "actions": u.actions, "login": u.name != "", "one": one, "live": s.Live != nil,
+		"user": u.name, "actions": u.actions, "login": u.name != "", "one": s.One, "live": s.Live != nil,
 		"files": s.columns != nil,
 		"metrics": slices.Concat(progress.Metrics[progress.Row](""),
 			progress.Metrics[progress.Evaluation](evaluationPrefix)),

@@ -10,9 +10,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/dbqpg/dbqpg/internal/progress"
 	"github.com/dbqpg/dbqpg/internal/stats"
 	"github.com/dbqpg/dbqpg/internal/store"
 )
@@ -298,6 +300,46 @@ func TestDirectory(t *testing.T) {
 	}
 }
 
+// A run of this machine is running while its learner holds the lock; afterwards its outcome says how it ended.
+func TestStateOfAnOwnRun(t *testing.T) {
+	root := t.TempDir()
+	write(t, filepath.Join(root, "config.yaml"), "env: Hopper-v5\niterations: 4\n")
+	write(t, filepath.Join(root, "log.txt"), "time=2026-01-02T03:04:05Z level=WARN msg=\"an actor is slow\" run=r\n")
+	lock, err := os.Create(filepath.Join(root, progress.LockName))
+	if err == nil {
+		err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := NewDirectory(store.Local(root))
+	want := func(state State, reason string) {
+		t.Helper()
+		runs, all, err := d.read(t.Context(), d.known)
+		if err != nil || len(runs) != 1 || runs[0].State != state || runs[0].Reason != reason ||
+			runs[0].Name != "Hopper-v5/"+filepath.Base(root) {
+			t.Errorf("%+v, %v; want %s, %q", runs, err, state, reason)
+		}
+		d.known = all
+	}
+	want(Running, "")
+	lock.Close() // its learner is killed
+	want(Stopped, "")
+	write(t, filepath.Join(root, progress.OutcomeName), "state: failed\nreason: the disk is full\n")
+	want("failed", "the disk is full")
+	handler := Handler(Config{Source: d, One: true})
+	w := httptest.NewRecorder()
+	name := url.Values{"name": {"Hopper-v5/" + filepath.Base(root)}}.Encode()
+	handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/data/run?"+name, nil))
+	if body := w.Body.String(); !strings.Contains(body, "an actor is slow") || !strings.Contains(body, "the disk is full") {
+		t.Errorf("the run's page: %s", body)
+	}
+	if err := os.Remove(filepath.Join(root, progress.OutcomeName)); err != nil {
+		t.Fatal(err)
+	}
+	want(Stopped, "")
+}
+
 // The page's requests, over a store: what they answer is JSON, and nothing outside of a run's directory is ever sent.
 func TestFilesStayInTheirRun(t *testing.T) {
 	root := t.TempDir()
@@ -330,7 +372,7 @@ func FuzzTable(f *testing.F) {
 		whole.parse(data)
 		k := &known{run: Run{Row: Row{Return: None}}}
 		k.end(data)
-		k.configure(data)
+		k.configure(data, "runs/r")
 		cut = min(max(0, cut), len(data))
 		parts.parse(data[:cut])
 		parts.parse(data[parts.offset:])

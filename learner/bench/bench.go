@@ -63,7 +63,7 @@ an update with plain matrix products. All figures are medians over the rounds.`,
 	cmd.Flags().IntVar(&o.actors, "actors", device.Cores(), "number of local actors")
 	cmd.Flags().BoolVar(&o.noUpdate, "sampling-only", false, "do not measure updates")
 	cmd.Flags().BoolVar(&o.noSample, "updates-only", false, "play each batch once, and do not measure sampling")
-	cmd.Flags().Var(&o.device, "device", config.DeviceHelp)
+	cmd.Flags().Var(&o.device, "device", "device to compute on: auto, cpu, cuda or cuda:N")
 	cmd.Flags().StringToStringVar(&o.settings, "set", nil,
 		"learner settings for the updates, such as preset=best or solver=cg,fisher_kernel=exact")
 	return cmd

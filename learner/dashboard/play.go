@@ -10,12 +10,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/learner/runs"
 )
 
 // PlayCommand is `learner play`.
 func PlayCommand() *cobra.Command {
-	var http, which string
+	var which string
+	var machine config.Machine
 	cmd := &cobra.Command{
 		Use:   "play RUN",
 		Short: "Watch a policy play in a browser",
@@ -49,11 +51,11 @@ run in training plays its newest policy with --checkpoint newest.`,
 				return fmt.Errorf("play: %w", err)
 			}
 			page := url.Values{"tab": {"watch"}, "checkpoint": {which}}.Encode()
-			return serve(cmd, http, source, "#/run/"+(&url.URL{Path: found[0].Name}).EscapedPath()+"?"+page)
+			return serve(cmd, &machine, source, "#/run/"+(&url.URL{Path: found[0].Name}).EscapedPath()+"?"+page)
 		},
 	}
 	cmd.Flags().SortFlags = false
 	runs.Flag(cmd.Flags(), &which)
-	addHTTP(cmd, &http)
+	addHTTP(cmd, &machine)
 	return cmd
 }

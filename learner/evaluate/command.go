@@ -22,7 +22,8 @@ const maxEpisodes = 1_000_000
 // Report is the output of `learner evaluate --json`.
 type Report struct {
 	Checkpoint string `json:"checkpoint"` // where it was found
-	SHA256     string `json:"sha256"`     // of its file
+	SHA256     string `json:"sha256"`     // of its file, which differs with the run's duration
+	Policy     string `json:"policy"`     // SHA-256 of its policy
 	Task       string `json:"task"`
 	Iteration  uint64 `json:"iteration"` // of the checkpoint
 	Steps      uint64 `json:"steps"`     // of training before it
@@ -132,8 +133,11 @@ func Of(c *runs.Checkpoint, e Episodes, files ...*external.File) (Episodes, erro
 
 // report plays a checkpoint's episodes with both actions.
 func report(ctx context.Context, c *runs.Checkpoint, e Episodes, files ...*external.File) (*Report, error) {
-	e, err := Of(c, e, files...)
+	p, err := c.Policy()
 	if err != nil {
+		return nil, err
+	}
+	if e, err = Of(c, e, files...); err != nil {
 		return nil, err
 	}
 	mean, sampled, err := Both(ctx, e)
@@ -141,7 +145,8 @@ func report(ctx context.Context, c *runs.Checkpoint, e Episodes, files ...*exter
 		return nil, fmt.Errorf("%s: %w", c.Location, err)
 	}
 	return &Report{
-		Checkpoint: c.Location, SHA256: c.SHA256, Task: c.Task(), Iteration: c.State.Iteration, Steps: c.State.Steps,
+		Checkpoint: c.Location, SHA256: c.SHA256, Policy: p.SHA256(), Task: c.Task(),
+		Iteration: c.State.Iteration, Steps: c.State.Steps,
 		Engine: tasks.Engine(), Seed: e.Seed, Episodes: e.Count, Mean: describe(mean), Sampled: describe(sampled),
 	}, nil
 }
@@ -156,8 +161,8 @@ func describe(episodes []Episode) played {
 
 // print writes the report as a table.
 func (r *Report) print(out io.Writer) error {
-	fmt.Fprintf(out, "%s: %s, iteration %d\n%d episodes of seed %d with each kind of action\n\n",
-		r.Checkpoint, r.Task, r.Iteration, r.Episodes, r.Seed)
+	fmt.Fprintf(out, "%s: %s, iteration %d, policy %.12s\n%d episodes of seed %d with each kind of action\n\n",
+		r.Checkpoint, r.Task, r.Iteration, r.Policy, r.Episodes, r.Seed)
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(table, "\tmean action\tsampled action\t\n")
 	for _, row := range []struct {

@@ -69,7 +69,7 @@ also computed there.`,
 	}
 	flags.Float64Var(&options.Noise, "noise", 0, "noise variance, such as the paper's 1e-4 (default: that of the "+
 		"batch)")
-	flags.Var(&options.Device, "device", config.DeviceHelp)
+	flags.Var(&options.Device, "device", "device to compute on: auto, cpu, cuda or cuda:N")
 	flags.Uint64Var(&options.Seed, "seed", options.Seed,
 		fmt.Sprintf("random seed; it matters only for batches of more than %d samples, cg and randomized",
 			linop.ExactSamples))

@@ -10,6 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/dbqpg/dbqpg/internal/atomicfile"
+	"github.com/dbqpg/dbqpg/internal/progress"
 )
 
 // Build is the program and the machine that trained a run from an iteration on.
@@ -21,7 +22,7 @@ type Build struct {
 
 // Builds returns the builds that trained the run in a directory, in order; none for a run that has not begun.
 func Builds(directory string) ([]Build, error) {
-	path := filepath.Join(directory, buildsName)
+	path := filepath.Join(directory, progress.BuildsName)
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -57,7 +58,7 @@ func TrainedBy(directory string, build Build) error {
 	}
 	data, err := yaml.Marshal(builds)
 	if err == nil {
-		err = atomicfile.Write(filepath.Join(directory, buildsName), data)
+		err = atomicfile.Write(filepath.Join(directory, progress.BuildsName), data)
 	}
 	if err != nil {
 		return fmt.Errorf("record the build that trains the run: %w", err)

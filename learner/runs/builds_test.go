@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/dbqpg/dbqpg/internal/progress"
 )
 
 // A build is recorded from the first iteration that it trains on, once.
@@ -38,10 +40,10 @@ func TestTrainedBy(t *testing.T) {
 	if builds, err := Builds(t.TempDir()); builds != nil || err != nil {
 		t.Errorf("of an earlier program's run: %v, %v", builds, err)
 	}
-	if err := os.WriteFile(filepath.Join(directory, buildsName), []byte("- iteration: x\n"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(directory, progress.BuildsName), []byte("- iteration: x\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := TrainedBy(directory, Build{}); err == nil || !strings.Contains(err.Error(), buildsName) {
+	if err := TrainedBy(directory, Build{}); err == nil || !strings.Contains(err.Error(), progress.BuildsName) {
 		t.Errorf("a damaged record: %v", err)
 	}
 }

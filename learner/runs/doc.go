@@ -7,6 +7,8 @@
 //	shut-out.json                   actors that sent false results and are blocked
 //	events.out.tfevents.*           both for TensorBoard, with the settings, written anew at each start
 //	environment_steps/              the same for the returns, at environment steps in place of iterations
+//	log.txt                         the learner's log
+//	outcome.yaml                    how the last learner ended, and why
 //	checkpoints/                    the newest states, the best, and --keep-checkpoints
 //
 // An iteration is written in an order that makes a kill at any moment harmless: first the rows, then the checkpoint. A

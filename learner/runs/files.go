@@ -10,18 +10,17 @@ import (
 	"strings"
 
 	"github.com/dbqpg/dbqpg/internal/config"
+	"github.com/dbqpg/dbqpg/internal/progress"
 )
 
 // The names of a run's files, relative to its directory, besides config.FileName.
 const (
-	ProgressName    = "progress.csv"
-	EvaluationsName = "evaluations.csv"
+	ProgressName    = progress.RowsName
+	EvaluationsName = progress.EvaluationsName
 	ShutOutName     = "shut-out.json"
 	CheckpointsName = "checkpoints"
 
-	buildsName = "builds.yaml"
-	lockName   = ".lock"
-	stepsName  = "environment_steps" // TensorBoard shows this directory as a run of its own
+	stepsName = "environment_steps" // TensorBoard shows this directory as a run of its own
 )
 
 // The names of files in the directory of checkpoints.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -285,6 +286,16 @@ func (c *Checkpoint) Policy() (*Policy, error) {
 		return nil, fmt.Errorf("%s: its policy's parameters or normaliser do not fit its network", c.Location)
 	}
 	return &Policy{shape, params, moments.Normalizer(recorded.Clip), moments}, nil
+}
+
+// SHA256 returns the hash of the policy, in hexadecimal. A run that was interrupted and one that was not end with the
+// same, unlike the hash of the checkpoint's file, which contains how long the run took.
+func (p *Policy) SHA256() string {
+	hash := sha256.New()
+	for _, part := range []any{p.Params, p.Normalizer.Mean, p.Normalizer.Std, p.Normalizer.Clip} {
+		_ = binary.Write(hash, binary.LittleEndian, part) // a hash takes everything
+	}
+	return hex.EncodeToString(hash.Sum(nil))
 }
 
 // PolicyOf returns the policy in the checkpoint if it is of that shape.

@@ -6,11 +6,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
+	"time"
 
 	"github.com/dbqpg/dbqpg/internal/atomicfile"
 	"github.com/dbqpg/dbqpg/internal/config"
+	"github.com/dbqpg/dbqpg/internal/progress"
 )
 
 // plan describes how Open treats a directory.
@@ -98,7 +99,7 @@ func inspect(directory string) (empty, run bool, err error) {
 		switch entry.Name() {
 		case config.FileName:
 			return false, true, nil
-		case lockName, config.FileName + atomicfile.Suffix: // of a run killed in its first moments
+		case progress.LockName, config.FileName + atomicfile.Suffix: // of a run killed in its first moments
 		default:
 			empty = false
 		}
@@ -129,16 +130,11 @@ func Done(settings *config.Settings) (done, all uint64, err error) {
 	return done, all, nil
 }
 
-// Complete reports whether the run in settings.RunDir has reached its length, with the errors of Done.
-func Complete(settings *config.Settings) (bool, error) {
-	done, all, err := Done(settings)
-	return err == nil && done >= all, err
-}
-
-// freeName returns the first of directory.1, directory.2, ... that does not exist.
+// freeName returns the first of .NAME.1, .NAME.2, ... beside a directory NAME that does not exist. The dot keeps it out
+// of patterns such as runs/Swimmer-v5/*.
 func freeName(directory string) (string, error) {
 	for i := 1; ; i++ {
-		name := fmt.Sprintf("%s.%d", strings.TrimRight(directory, string(filepath.Separator)), i)
+		name := filepath.Join(filepath.Dir(filepath.Clean(directory)), fmt.Sprintf(".%s.%d", filepath.Base(directory), i))
 		if _, err := os.Lstat(name); errors.Is(err, fs.ErrNotExist) {
 			return name, nil
 		} else if err != nil {
@@ -168,11 +164,17 @@ func (p plan) prepare() (*os.File, error) {
 // lockDirectory makes this process the only one that writes to a run's directory while the returned file is open: the
 // lock is released with the process, however that ends. File systems without locks are used without.
 func lockDirectory(directory string) (*os.File, error) {
-	file, err := os.OpenFile(filepath.Join(directory, lockName), os.O_RDWR|os.O_CREATE, 0o644)
+	file, err := os.OpenFile(filepath.Join(directory, progress.LockName), os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("lock the run directory: %w", err)
 	}
-	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	for range 10 { // pages hold it for a moment, to see whether it is locked
+		err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 	if err == nil || errors.Is(err, syscall.ENOTSUP) || errors.Is(err, syscall.ENOLCK) {
 		return file, nil
 	}

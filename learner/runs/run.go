@@ -14,6 +14,9 @@ import (
 
 // Run is a run's directory, open and locked.
 type Run struct {
+	Log *os.File // receives the lines of the run's log
+
+	directory   string
 	lock        *os.File
 	checkpoints *Store
 	progress    *CSV[Row]
@@ -36,7 +39,7 @@ func Open(settings *config.Settings, log *slog.Logger) (*Run, *State, error) {
 	if plan.aside != "" {
 		log.Info("moved the old run aside", "to", plan.aside)
 	}
-	r := &Run{lock: lock}
+	r := &Run{lock: lock, directory: settings.RunDir}
 	if !plan.resume {
 		err = writeSettings(settings) // config.yaml marks a run's directory, so it comes first
 	}
@@ -51,6 +54,9 @@ func Open(settings *config.Settings, log *slog.Logger) (*Run, *State, error) {
 }
 
 func (r *Run) open(settings *config.Settings, log *slog.Logger) (state *State, err error) {
+	if err := r.begin(); err != nil {
+		return nil, err
+	}
 	directory := settings.RunDir
 	if r.checkpoints, err = OpenStore(Checkpoints(directory), settings.Identity(), log); err != nil {
 		return nil, err
@@ -78,6 +84,11 @@ func (r *Run) open(settings *config.Settings, log *slog.Logger) (state *State, e
 	var evaluations []Evaluation
 	if r.evaluations, evaluations, err = OpenCSV[Evaluation](Evaluations(directory), evaluated); err != nil {
 		return nil, err
+	}
+	if state != nil && state.Best != nil {
+		if state.Best, err = r.checkpoints.mendBest(*state.Best, rows, evaluations); err != nil {
+			return nil, err
+		}
 	}
 	if uint64(len(rows)) < next {
 		log.Warn("rows are missing from the progress so far",
@@ -179,6 +190,9 @@ func (r *Run) CheckpointSize() int { return r.checkpoints.Size() }
 // Close closes the files and releases the directory's lock.
 func (r *Run) Close() error {
 	var errs []error
+	if r.Log != nil {
+		errs = append(errs, r.Log.Close())
+	}
 	if r.progress != nil {
 		errs = append(errs, r.progress.Close())
 	}

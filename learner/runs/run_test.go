@@ -2,7 +2,9 @@ package runs
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -15,6 +17,7 @@ import (
 	"github.com/dbqpg/dbqpg/internal/atomicfile"
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/config/configtest"
+	"github.com/dbqpg/dbqpg/internal/progress"
 	"github.com/dbqpg/dbqpg/internal/tensorboard"
 )
 
@@ -237,7 +240,7 @@ func TestPlanAndOpen(t *testing.T) {
 		{"empty", func(t *testing.T, s *config.Settings) { mkdir(t, s.RunDir) }, "would start a run in DIR", 0},
 		{"killed at once", func(t *testing.T, s *config.Settings) {
 			mkdir(t, s.RunDir)
-			for _, name := range []string{lockName, "config.yaml.tmp"} {
+			for _, name := range []string{progress.LockName, "config.yaml.tmp"} {
 				if err := os.WriteFile(filepath.Join(s.RunDir, name), nil, 0o644); err != nil {
 					t.Fatal(err)
 				}
@@ -293,10 +296,10 @@ func TestPlanAndOpen(t *testing.T) {
 			s.Resume, s.Gamma = config.ResumeYes, 0.9
 		}, "DIR/checkpoints/iteration-00000004.safetensors: made with other settings: gamma was 0.995 and is now 0.9", 0},
 		{"a run to start over", func(t *testing.T, s *config.Settings) {
-			mkdir(t, s.RunDir+".1")
+			mkdir(t, filepath.Join(filepath.Dir(s.RunDir), "."+filepath.Base(s.RunDir)+".1"))
 			makeRun(t, s, 4)
 			s.Force = true
-		}, "would move DIR, which has completed 4 iterations, to DIR.2 and start a new run", 0},
+		}, "would move DIR, which has completed 4 iterations, to PARENT/.BASE.2 and start a new run", 0},
 		{"a file", func(t *testing.T, s *config.Settings) {
 			mkdir(t, filepath.Dir(s.RunDir))
 			if err := os.WriteFile(s.RunDir, nil, 0o644); err != nil {
@@ -307,7 +310,7 @@ func TestPlanAndOpen(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := testSettings(t, filepath.Join(t.TempDir(), "runs", "one"))
 			c.before(t, s)
-			want := strings.ReplaceAll(c.want, "DIR", s.RunDir)
+			want := strings.NewReplacer("DIR", s.RunDir, "PARENT", filepath.Dir(s.RunDir), "BASE", filepath.Base(s.RunDir)).Replace(c.want)
 			sentence, planError := Plan(s)
 			run, state, err := Open(s, slog.New(slog.DiscardHandler))
 			if err == nil {
@@ -380,8 +383,8 @@ func TestComplete(t *testing.T) {
 	s.Iterations, s.KeepCheckpoints = 4, []uint64{0, 2}
 	want := func(want bool) {
 		t.Helper()
-		if got, err := Complete(s); got != want || err != nil {
-			t.Errorf("complete: %v, %v; want %v", got, err, want)
+		if done, all, err := Done(s); done >= all != want || err != nil {
+			t.Errorf("%d of %d, %v; complete: %v", done, all, err, want)
 		}
 	}
 	want(false)
@@ -398,8 +401,89 @@ func TestComplete(t *testing.T) {
 	s.Steps++
 	want(false)
 	s.Gamma = 0.5
-	if _, err := Complete(s); err == nil || !strings.Contains(err.Error(), "gamma was 0.995 and is now 0.5") {
+	if _, _, err := Done(s); err == nil || !strings.Contains(err.Error(), "gamma was 0.995 and is now 0.5") {
 		t.Errorf("a run with other settings: %v", err)
+	}
+}
+
+// A run keeps how it ended until it is resumed, and its log.
+func TestOutcome(t *testing.T) {
+	s := testSettings(t, filepath.Join(t.TempDir(), "run"))
+	for i, c := range []struct {
+		err  error
+		want progress.Outcome
+	}{
+		{errors.New("the disk is full"), progress.Outcome{State: "failed", Reason: "the disk is full"}},
+		{fmt.Errorf("iteration 7: %w", context.Canceled), progress.Outcome{State: "stopped"}},
+		{nil, progress.Outcome{State: "done"}},
+	} {
+		run, _, _ := mustOpen(t, s)
+		s.Resume = config.ResumeYes
+		if o, err := Outcome(s.RunDir); err != nil || o != (progress.Outcome{}) {
+			t.Errorf("while it trains: %+v, %v", o, err)
+		}
+		fmt.Fprintln(run.Log, "line", i)
+		if err := errors.Join(run.End(c.err), run.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if o, err := Outcome(s.RunDir); err != nil || o != c.want {
+			t.Errorf("%+v, %v, want %+v", o, err, c.want)
+		}
+	}
+	if got := read(t, s.RunDir, progress.LogName); got != "line 0\nline 1\nline 2\n" {
+		t.Errorf("the log is %q", got)
+	}
+	if err := os.WriteFile(filepath.Join(s.RunDir, progress.LogName), bytes.Repeat([]byte("a line\n"), maxLog/6), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	run, _, _ := mustOpen(t, s)
+	run.Close()
+	if got := read(t, s.RunDir, progress.LogName); len(got) > maxLog || !strings.HasPrefix(got, "a line\n") {
+		t.Errorf("a long log has %d bytes", len(got))
+	}
+}
+
+// A resumed run whose best checkpoint is damaged or gone says so, and chooses the best again from those left.
+func TestBestIsMended(t *testing.T) {
+	for name, c := range map[string]struct {
+		harm  func(path string) error
+		aside bool
+	}{
+		"damaged": {func(path string) error { return os.Truncate(path, 300) }, true},
+		"removed": {os.Remove, false},
+	} {
+		for _, keep := range [][]uint64{nil, {0, 3}} {
+			s := testSettings(t, filepath.Join(t.TempDir(), "run"))
+			s.KeepCheckpoints = keep
+			run, _, _ := mustOpen(t, s)
+			mustTrain(t, run, nil, 5)
+			run.Close()
+			path := filepath.Join(Checkpoints(s.RunDir), BestName)
+			if err := c.harm(path); err != nil {
+				t.Fatal(err)
+			}
+			s.Resume = config.ResumeYes
+			run, state, log := mustOpen(t, s)
+			if !strings.Contains(log.String(), "best checkpoint is damaged or missing") {
+				t.Errorf("%s: the log is %q", name, log)
+			}
+			best, err := OpenCheckpoint(t.Context(), s.RunDir, BestCheckpoint)
+			if keep == nil {
+				if state.Best != nil || err == nil {
+					t.Errorf("%s: nothing evaluated is left, and the best is %+v, %v", name, state.Best, err)
+				}
+			} else if err != nil || *best.State.Best != *state.Best || best.State.Iteration != state.Best.Iteration ||
+				!slices.Contains(keep, state.Best.Iteration) {
+				t.Errorf("%s: the best is %+v, %v", name, state.Best, err)
+			}
+			if _, err := os.Stat(path + ".corrupt"); (err == nil) != c.aside {
+				t.Errorf("%s: set aside: %v", name, err)
+			}
+			mustTrain(t, run, state, 7) // which evaluates the next
+			if best, err = OpenCheckpoint(t.Context(), s.RunDir, BestCheckpoint); err != nil {
+				t.Errorf("%s: after the next evaluation: %v", name, err)
+			}
+		}
 	}
 }
 
@@ -410,7 +494,7 @@ func TestForceKeepsTheOldRun(t *testing.T) {
 	s.Force = true
 	run, _, _ := mustOpen(t, s)
 	mustTrain(t, run, nil, 1)
-	if got := read(t, s.RunDir+".1", "progress.csv"); got != before {
+	if got := read(t, filepath.Join(filepath.Dir(s.RunDir), ".run.1"), "progress.csv"); got != before {
 		t.Errorf("the old run's progress is %q, want %q", got, before)
 	}
 	if rows := strings.Count(read(t, s.RunDir, "progress.csv"), "\n"); rows != 2 {

@@ -3,8 +3,10 @@ package runs
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -159,6 +161,58 @@ func (s *Store) SaveBest(state *State) error {
 		return fmt.Errorf("keep the best checkpoint: %w", err)
 	}
 	return nil
+}
+
+// mendBest returns best if its checkpoint is intact. Otherwise it sets that file aside with a warning, and keeps in its
+// place the best of the checkpoints that are left, by their evaluations or the returns of their batches; nil if there is
+// none.
+func (s *Store) mendBest(best Best, rows []Row, evaluations []Evaluation) (*Best, error) {
+	path := filepath.Join(s.directory, BestName)
+	data, err := os.ReadFile(path)
+	if err == nil {
+		_, _, err = Decode(data)
+	}
+	if err == nil {
+		return &best, nil
+	}
+	if errors.Is(err, ErrCorrupt) {
+		if err := os.Rename(path, path+".corrupt"); err != nil {
+			return nil, fmt.Errorf("set the corrupt best checkpoint aside: %w", err)
+		}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	s.log.Warn("the best checkpoint is damaged or missing: choosing the best of those left", "file", path, "error", err)
+	returns := map[uint64]float64{}
+	for _, row := range rows {
+		if !best.Evaluated {
+			returns[row.Iteration] = row.ReturnMean
+		}
+	}
+	for _, e := range evaluations {
+		if best.Evaluated {
+			returns[e.Iteration] = e.MeanReturn
+		}
+	}
+	iterations, err := Iterations(s.directory)
+	if err != nil {
+		return nil, err
+	}
+	var left *State
+	for _, iteration := range iterations {
+		value, ok := returns[iteration]
+		if !ok || math.IsNaN(value) || left != nil && value <= left.Best.Return {
+			continue
+		}
+		if state, _, err := Read(s.directory, iteration); err == nil {
+			left = state
+			left.Best = &Best{Return: value, Iteration: iteration, Evaluated: best.Evaluated}
+		}
+	}
+	if left == nil {
+		return nil, nil
+	}
+	return left.Best, s.SaveBest(left)
 }
 
 func (s *Store) prune() error {

@@ -87,6 +87,9 @@ func (s *session) run(ctx context.Context) (err error) {
 	s.observed = s.Metrics.Begin(s.name, s.Settings.Env, string(s.Settings.Algorithm), string(s.Settings.Estimator))
 	defer s.Metrics.End()
 	s.Log = s.observed.Logger(s.Log)
+	if f := s.Settings.TaskFile; f != nil {
+		s.Log.Info("the task's environments are another program", "command", f.Command)
+	}
 	if _, err := runs.Plan(s.Settings); err != nil { // start nothing for a run that cannot be trained
 		return err
 	}
@@ -113,12 +116,20 @@ func (s *session) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	if s.Lease == nil { // a worker keeps its own log, and the coordinator the outcome
+		lines := slog.NewTextHandler(directory.Log, nil)
+		s.Log = s.observed.Logger(slog.New(slog.NewMultiHandler(s.Log.Handler(), lines)))
+	}
 	resume := commandline.Program() + " --run-dir " + commandline.Quote(s.Settings.RunDir) + " --resume"
 	defer func() {
-		err = errors.Join(device.Advise(err, s.goOn(err, resume)), directory.Close())
+		err = device.Advise(err, s.goOn(err, resume))
+		if s.Lease == nil {
+			err = errors.Join(err, directory.End(err))
+		}
 		if errors.Is(err, context.Canceled) && s.Lease == nil {
 			s.Log.Info("stopped", "go on with", resume)
 		}
+		err = errors.Join(err, directory.Close())
 	}()
 	computer.Announce(s.Log)
 	if state != nil && s.Settings.Reached(state.Iteration, state.Steps) {

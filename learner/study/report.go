@@ -59,6 +59,16 @@ func (m *anyRuns) read(j *job) (all []*series, facts []string, err error) {
 		all = append(all, x)
 	}
 	distinguish(all)
+	facts = []string{"The runs: " + strings.Join(dirs, ", ") + "."}
+	for _, dir := range dirs {
+		o, err := runs.Outcome(dir)
+		if err != nil {
+			return nil, nil, err
+		}
+		if o.Reason != "" {
+			facts = append(facts, dir+" "+o.State+": "+o.Reason)
+		}
+	}
 	all, err = m.beside(arrange(all))
-	return all, []string{"The runs: " + strings.Join(dirs, ", ") + "."}, err
+	return all, facts, err
 }
