@@ -13,8 +13,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
-
-	"github.com/dbqpg/dbqpg/internal/config"
 )
 
 //go:embed experiments/*.yaml
@@ -41,23 +39,6 @@ type experiment struct {
 	Page       []block
 }
 
-// variant is a run, or a part of a measurement, that is compared with others.
-type variant struct {
-	As       string // one word, which names directories and claims
-	Name     string // for readers; empty: As
-	Color    int
-	Settings map[string]string `yaml:",inline"`
-	role     string            // by which claims know it; empty: As
-}
-
-// assignments returns the variant's settings, in the order of their names.
-func (v variant) assignments() (all []config.Assignment) {
-	for _, name := range sortedKeys(v.Settings) {
-		all = append(all, config.Assignment{Name: name, Value: v.Settings[name]})
-	}
-	return all
-}
-
 // measurement is a way to measure. All of its results are published files.
 type measurement interface {
 	// flags adds the measurement's flags.
@@ -73,8 +54,8 @@ type measurement interface {
 // measurements make those of an experiment.
 var measurements = map[string]func(e *experiment) measurement{
 	"training":    func(e *experiment) measurement { return &training{experiment: e} },
-	"evaluations": func(e *experiment) measurement { return &evaluations{} },
-	"calibration": func(e *experiment) measurement { return &calibration{} },
+	"evaluations": func(e *experiment) measurement { return &finished{evaluationTable, readEvaluations} },
+	"calibration": func(e *experiment) measurement { return &finished{calibrationTable, readCalibration} },
 	"gradients":   func(e *experiment) measurement { return &gradients{} },
 	"updates":     func(e *experiment) measurement { return &updates{experiment: e} },
 	"runs":        func(e *experiment) measurement { return new(anyRuns) },
