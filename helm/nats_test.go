@@ -3,7 +3,6 @@ package helm
 import (
 	"crypto/tls"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -318,9 +317,7 @@ func refuseStrangers(t *testing.T, address string) {
 	if _, err := io.WriteString(conn, "CONNECT {\"verbose\":true}\r\nPING\r\n"); err != nil {
 		t.Fatal(err)
 	}
-	answer, err := io.ReadAll(conn)
-	if !strings.Contains(string(answer), "Authorization Violation") || err != nil && !errors.Is(err, io.EOF) &&
-		!strings.Contains(err.Error(), "reset") {
+	if answer, err := io.ReadAll(conn); err == nil || !strings.Contains(err.Error(), "certificate required") {
 		t.Errorf("a stranger is answered %q, %v", answer, err)
 	}
 }

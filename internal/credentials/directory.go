@@ -54,9 +54,6 @@ func Create(path string, hosts []string, valid time.Duration) (*Directory, error
 		return nil, err
 	}
 	d := &Directory{path: path, authority: authority, revoked: map[string]int{}}
-	if err := os.MkdirAll(filepath.Join(path, authorityDirectory), 0o700); err != nil {
-		return nil, err
-	}
 	if err := d.writeAll(authorityDirectory,
 		map[string][]byte{authorityFile: authority.pem, authorityKeyFile: key}); err != nil {
 		return nil, err
@@ -161,9 +158,6 @@ func (d *Directory) Renew(names, hosts []string, valid time.Duration) error {
 // add makes a member with a certificate.
 func (d *Directory) add(name string, role proto.Role, hosts []string, until time.Time) error {
 	m := member{identity: identity{Name: name, Role: role}, Hosts: hostsOf(role, hosts)}
-	if err := os.MkdirAll(filepath.Join(d.path, name), 0o700); err != nil {
-		return err
-	}
 	if role != proto.RoleNATS {
 		m.Revocations = d.revoked[name]
 	} else if err := d.writeAll(name, map[string][]byte{serverFile: []byte(serverConfig)}); err != nil {
@@ -204,15 +198,10 @@ func (d *Directory) save() error {
 	if err != nil {
 		return fmt.Errorf("the revoked members: %w", err)
 	}
-	revokedFiles := map[string][]byte{revokedFile: append(revoked, '\n')}
+	files := map[string][]byte{revokedFile: append(revoked, '\n'), accountsFile: []byte(accounts)}
 	for _, m := range d.members {
-		if m.Role == proto.RoleCoordinator {
-			if err := d.writeAll(m.Name, revokedFiles); err != nil {
-				return err
-			}
-		}
-		if m.Role == proto.RoleNATS || m.Role == proto.RoleLearner {
-			if err := d.writeAll(m.Name, map[string][]byte{accountsFile: []byte(accounts)}); err != nil {
+		if serves(m.Role) {
+			if err := d.writeAll(m.Name, files); err != nil {
 				return err
 			}
 		}
@@ -221,8 +210,8 @@ func (d *Directory) save() error {
 	if err != nil {
 		return fmt.Errorf("the list of members: %w", err)
 	}
-	revokedFiles[membersFile] = append(members, '\n')
-	return d.writeAll(authorityDirectory, revokedFiles)
+	files[membersFile] = append(members, '\n')
+	return d.writeAll(authorityDirectory, files)
 }
 
 // serverConfig is the configuration of a NATS server started in its member's directory.
@@ -236,6 +225,9 @@ include "accounts.conf"
 
 // writeAll replaces files of a directory, each atomically.
 func (d *Directory) writeAll(directory string, files map[string][]byte) error {
+	if err := os.MkdirAll(filepath.Join(d.path, directory), 0o700); err != nil {
+		return err
+	}
 	for name, data := range files {
 		if err := atomicfile.WritePrivate(filepath.Join(d.path, directory, name), data); err != nil {
 			return err

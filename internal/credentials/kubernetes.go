@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -232,11 +231,6 @@ func (c *clusterMembers) mend() (done []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, role := range proto.Roles() { // where the directory's own commands write to
-		if err := os.MkdirAll(filepath.Join(c.scratch, string(role)), 0o700); err != nil {
-			return nil, err
-		}
-	}
 	for _, role := range proto.Roles() {
 		name := string(role)
 		known := d.find(name)
@@ -261,11 +255,12 @@ func (c *clusterMembers) mend() (done []string, err error) {
 
 // renewalOf returns why a member's certificate has to be renewed, "" if it has not.
 func (c *clusterMembers) renewalOf(d *Directory, m member) string {
-	leaf, err := readLeaf(filepath.Join(c.scratch, m.Name, certificateFile))
-	if err == nil {
-		err = leaf.CheckSignatureFrom(d.authority.certificate)
-	}
+	current, err := load(filepath.Join(c.scratch, m.Name))
 	if err != nil {
+		return err.Error()
+	}
+	leaf := current.certificate.Leaf
+	if err := leaf.CheckSignatureFrom(d.authority.certificate); err != nil {
 		return err.Error()
 	}
 	if !leaf.NotAfter.Equal(m.Expires) {
@@ -278,19 +273,6 @@ func (c *clusterMembers) renewalOf(d *Directory, m member) string {
 		return "for other hosts"
 	}
 	return ""
-}
-
-// readLeaf reads the first certificate of a file.
-func readLeaf(path string) (*x509.Certificate, error) {
-	data, _, err := readFile(path)
-	if err != nil {
-		return nil, err
-	}
-	block, _ := pem.Decode(data)
-	if block == nil {
-		return nil, fmt.Errorf("%s contains no certificate", filepath.Base(path))
-	}
-	return x509.ParseCertificate(block.Bytes)
 }
 
 // push writes a Secret if its files are others than were read.

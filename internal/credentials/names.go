@@ -36,27 +36,21 @@ func hostsOf(role proto.Role, hosts []string) (all []string) {
 	return all
 }
 
-func checkHosts(hosts []string) error {
-	for _, host := range hosts {
-		if role, rest, found := strings.Cut(host, "="); found && serves(proto.Role(role)) {
-			host = rest
-		}
-		if err := checkHost(host); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 var (
 	hostPattern = regexp.MustCompile(`^(\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\.?$`)
 	namePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`)
 )
 
-// checkHost returns an error unless the host is an address or a name that a certificate may contain.
-func checkHost(host string) error {
-	if net.ParseIP(host) == nil && (len(host) > maxHost || !hostPattern.MatchString(host)) {
-		return fmt.Errorf("host %q: give a name or an address alone, such as learner.example or 192.0.2.1", host)
+// checkHosts returns an error unless each host is an address or a name that a certificate may contain, for all roles or
+// one.
+func checkHosts(hosts []string) error {
+	for _, host := range hosts {
+		if role, rest, found := strings.Cut(host, "="); found && serves(proto.Role(role)) {
+			host = rest
+		}
+		if net.ParseIP(host) == nil && (len(host) > maxHost || !hostPattern.MatchString(host)) {
+			return fmt.Errorf("host %q: give a name or an address alone, such as learner.example or 192.0.2.1", host)
+		}
 	}
 	return nil
 }

@@ -56,7 +56,6 @@ type Conn struct {
 	log       *slog.Logger
 	connected chan struct{} // closed at the first connection
 	closed    chan struct{} // closed at the end of the last connection
-	refused   chan error    // holds an error after an attempt that retrying cannot mend
 	once      sync.Once     // closes connected
 	storeAPI  string        // prefix of the subjects of the server's store; "" is the default
 
@@ -91,7 +90,6 @@ func Connect(ctx context.Context, address string, config ConnConfig) (*Conn, err
 			return c, nil
 		case <-c.closed:
 			err = cmp.Or(c.nats.LastError(), nats.ErrConnectionClosed)
-		case err = <-c.refused:
 		case <-look.C:
 			if last := c.nats.LastError(); final(last) {
 				err = last
@@ -139,7 +137,7 @@ func checkAddress(address string) (shown string, err error) {
 func dial(address, shown string, config ConnConfig, extra ...nats.Option) (*Conn, error) {
 	c := &Conn{
 		member: proto.Anyone, log: config.Log,
-		connected: make(chan struct{}), closed: make(chan struct{}), refused: make(chan error, 1),
+		connected: make(chan struct{}), closed: make(chan struct{}),
 	}
 	if c.log == nil {
 		c.log = slog.Default()
@@ -158,12 +156,6 @@ func dial(address, shown string, config ConnConfig, extra ...nats.Option) (*Conn
 		nats.ConnectHandler(func(*nats.Conn) { c.markConnected() }),
 		nats.ReconnectHandler(func(nc *nats.Conn) { c.restored(nc) }),
 		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) {
-			if final(err) {
-				select {
-				case c.refused <- err:
-				default:
-				}
-			}
 			if failures.Now() {
 				c.log.Warn("no NATS server answers; trying again", "url", shown, "error", err)
 			}
