@@ -33,8 +33,8 @@ var arms = map[string]arm{
 			}
 		},
 	},
-	"ridge-baseline": baselined(train.RidgeBaseline),
-	"mean-baseline":  baselined(train.MeanBaseline),
+	"ridge-baseline": baselined(ridgeBaseline),
+	"mean-baseline":  baselined(meanBaseline),
 }
 
 // baselined is Monte Carlo with returns less a baseline of their own batch.
@@ -45,7 +45,7 @@ func baselined(baseline train.Baseline) arm {
 			return s.Estimator == config.MonteCarlo && s.Targets == config.Returns
 		},
 		change: func(l *train.Learner, s *config.Settings) {
-			l.Targets = train.Baselined{Returns: train.Returns{Gamma: s.Gamma}, Baseline: baseline}
+			l.Targets = train.Returns{Gamma: s.Gamma, Baseline: baseline}
 		},
 	}
 }

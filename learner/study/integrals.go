@@ -18,7 +18,6 @@ import (
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/npz"
 	"github.com/dbqpg/dbqpg/internal/streams"
-	"github.com/dbqpg/dbqpg/learner/collect"
 	"github.com/dbqpg/dbqpg/learner/device"
 	"github.com/dbqpg/dbqpg/learner/gradient"
 	"github.com/dbqpg/dbqpg/learner/train"
@@ -107,18 +106,19 @@ func (m *integrals) checkpoint(ctx context.Context) error {
 	}
 	subjects[0].Fisher = config.Empirical
 	seed := streams.New(subjects[0].Seed, streams.Study, uint64(m.at)).Uint64()
-	return restore(ctx, subjects[0], uint64(m.at), seed, func(ctx context.Context, r restored) error {
-		batch, err := r.collector.Collect(ctx, collect.Order{Policy: r.run.Policy(1), Steps: r.run.BatchSteps})
-		if err != nil {
-			return err
-		}
-		s := compute.NewScope(r.run.Backend)
+	return restore(ctx, subjects[0], uint64(m.at), seed, func(ctx context.Context, p *probe) error {
+		s := compute.NewScope(p.Backend)
 		defer s.Release()
-		at, kernel, err := r.run.Evaluation(s, batch.Episodes)
+		_, x, err := p.play(ctx, s, p.BatchSteps)
 		if err != nil {
 			return err
 		}
-		return m.compare(fmt.Sprintf("%s, iteration %d", subjects[0].Name(), m.at), s, at, kernel)
+		e, err := p.estimate(s, x, p.Targets, train.Fixed{Process: p.Quadrature.Process})
+		if err != nil {
+			return err
+		}
+		return m.compare(fmt.Sprintf("%s, iteration %d", subjects[0].Name(), m.at), s, e.At,
+			e.Estimator.(*estimators.Quadrature).Kernel)
 	})
 }
 

@@ -284,15 +284,15 @@ func TestQuality(t *testing.T) {
 	t.Parallel()
 	out := filepath.Join(t.TempDir(), "out")
 	mustStudy(t, qualityArguments(out, "0,2", ownRun...)...)
-	all := len(estimations())
+	const all = 3 * (1 + 2*2) // targets, MC, and DBQPG and UAPG with two posteriors
 	for _, name := range []string{"iteration-0.csv", "iteration-2.csv"} {
 		if got, want := len(rows(t, out, "data", "Hopper-v2", name)), 2*3*all; got != want {
 			t.Errorf("%s has %d rows, want %d", name, got, want)
 		}
 	}
-	// Two sizes, two kinds of targets, two posteriors, eight directions: the damping adds to the predictions.
+	// Two sizes, three kinds of targets, two posteriors, eight directions: the damping adds to the predictions.
 	uncertain := rows(t, out, "data", "Hopper-v2", "uncertainty-2.csv")
-	if len(uncertain) != 2*2*2*8 {
+	if len(uncertain) != 2*3*2*8 {
 		t.Errorf("uncertainty-2.csv has %d rows", len(uncertain))
 	}
 	number := func(text string) float64 {
@@ -342,19 +342,8 @@ func TestQuality(t *testing.T) {
 
 	before := changed(t, out)
 	mustStudy(t, qualityArguments(out, "0,2", ownRun...)...)
-	requireUnchanged(t, filepath.Join(out, "units"), before)
+	requireUnchanged(t, filepath.Join(out, "data"), before)
 	requireUnchanged(t, filepath.Join(out, "runs"), before)
-
-	// A chunk that is missing is measured again with the baselines of those before it.
-	lost := filepath.Join(out, "units", "Hopper-v2", "iteration-2", "reference-002.safetensors")
-	chunk := read(t, lost)
-	if err := os.Remove(lost); err != nil {
-		t.Fatal(err)
-	}
-	mustStudy(t, qualityArguments(out, "0,2", ownRun...)...)
-	if read(t, lost) != chunk {
-		t.Error("a chunk of the reference came out otherwise the second time")
-	}
 
 	run, elsewhere := filepath.Join(out, "runs", "Hopper-v2", "trpo-dbqpg", "s1"),
 		filepath.Join(t.TempDir(), "elsewhere")
@@ -366,9 +355,8 @@ func TestQuality(t *testing.T) {
 	for more, want := range map[string]string{
 		"--at 1,7": "has checkpoints of the iterations [0 1 2], but none of [7]: train a run with " +
 			"--keep-checkpoints",
-		"--reference 500":   "samples was 500 and is now 250",
-		"--sampling-seed 2": "sampling_seed was 1 and is now 2",
-		"--run " + run:      "is a run of the same name",
+		"--reference 500": "measurement was sizes [100 200], 3 repeats, reference 1000, sampling seed 1 and is now sizes",
+		"--run " + run:    "is a run of the same name",
 	} {
 		at, more := "0,2", strings.Fields(more)
 		if more[0] == "--at" {
@@ -380,7 +368,7 @@ func TestQuality(t *testing.T) {
 		}
 	}
 
-	for _, place := range []string{"units", "runs", "quality.csv"} {
+	for _, place := range []string{"runs", "quality.csv"} {
 		if err := os.RemoveAll(filepath.Join(out, place)); err != nil {
 			t.Fatal(err)
 		}
@@ -410,7 +398,7 @@ func TestQualityOfOtherRuns(t *testing.T) {
 			t.Errorf("error %v", err)
 		}
 	}
-	if _, err := os.Stat(filepath.Join(out, "quality", "units")); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(out, "quality", "data")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("something was measured: %v", err)
 	}
 	if err := study(t, qualityArguments(filepath.Join(out, "nothing"), "0", "--only-report")...); err == nil ||

@@ -23,6 +23,9 @@ import (
 	"github.com/dbqpg/dbqpg/sim"
 )
 
+// measured contains measured numbers, by name.
+type measured map[string][]float64
+
 // updates is the measurement of the durations of updates on batches of several sizes. The estimators are measured in
 // turns, so that other load on the machine affects them alike.
 type updates struct {

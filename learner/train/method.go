@@ -81,6 +81,11 @@ func (at *Evaluation) Expand(direction compute.Block) []float64 {
 	return at.policy.Expand(compute.ToSlice(at.policy.Backend(), direction))
 }
 
+// Direction allocates in s a direction in all of the policy's parameters as one in the p of the scores.
+func (at *Evaluation) Direction(s *compute.Scope, direction []float64) compute.Block {
+	return at.policy.Direction(s, make([]float64, len(direction)), direction)
+}
+
 // Decompose computes the truncated decomposition of U, exactly if that is cheap. Without a rank it
 // does nothing.
 func (m *Method) Decompose(s *compute.Scope, at *Evaluation, r Random) error {

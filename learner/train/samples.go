@@ -66,6 +66,9 @@ func NewSamples(s *compute.Scope, episodes, further []*proto.Episode, n policy.N
 	return x
 }
 
+// Trajectories returns the gradient's episodes.
+func (x Samples) Trajectories() critic.Trajectories { return x.trajectories }
+
 // observations and actions return the gradient's n rows.
 func (x Samples) observations() compute.Block { return x.Observations.RowRange(0, x.Current) }
 

@@ -55,18 +55,13 @@ func late(t *testing.T, s config.Settings) (*train.Run, *compute.Scope, *train.E
 	}
 	scope := compute.NewScope(run.Backend)
 	t.Cleanup(scope.Release)
-	at, kernel, err := run.Evaluation(scope, batch.Episodes)
+	run.Quadrature.Process = train.Fixed{Process: run.Quadrature.Process}
+	e, err := run.Estimate(train.NewSamples(scope, batch.Episodes, nil, run.Normalizer()), scope,
+		train.NewRandom(1, 150), 150)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := run.Decompose(scope, at, train.NewRandom(1, 150)); err != nil {
-		t.Fatal(err)
-	}
-	quadrature, err := run.Estimator(scope, at, kernel, train.NewRandom(1, 150))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return run, scope, at, quadrature
+	return run, scope, e.At, e.Estimator.(*estimators.Quadrature)
 }
 
 // gradients returns those of DBQPG and UAPG, plain and natural, by name.

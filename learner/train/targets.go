@@ -3,6 +3,8 @@ package train
 import (
 	"slices"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/internal/stats"
 	"github.com/dbqpg/dbqpg/learner/critic"
@@ -13,29 +15,33 @@ import (
 type Targets interface {
 	// of returns n targets, and the deferred part of learning from them.
 	of(u *update) ([]float64, deferred, error)
-	// raw returns targets that are not standardised, from which nothing learns.
-	raw(l *Learner, x Samples) []float64
 }
 
-// Returns are the discounted returns, not standardised.
+// Returns are the discounted returns, not standardised. Experiments alone set Bootstrap and Baseline.
 type Returns struct {
-	Gamma float64
-	// Bootstrap makes a time limit's end continue with the value of its last state, as in [Advantages]; for
-	// measurements alone.
-	Bootstrap bool
+	Gamma     float64
+	Bootstrap bool     // a time limit's end continues with the value of its last state, as in [Advantages]
+	Baseline  Baseline // subtracted from the returns; nil: none. The row's explained variance is the baseline's.
 }
+
+// Baseline returns a value for each of the batch's n returns.
+type Baseline func(l *Learner, x Samples, returns []float64) ([]float64, error)
 
 func (r Returns) of(u *update) ([]float64, deferred, error) {
+	if r.Bootstrap {
+		u.x.bootstrap(u.Learner, true)
+	}
 	targets := u.x.trajectories.Returns(r.Gamma)
+	if r.Baseline != nil {
+		values, err := r.Baseline(u.Learner, u.x, targets)
+		if err != nil {
+			return nil, nil, err
+		}
+		u.row.ExplainedVariance = critic.ExplainedVariance(values, targets)
+		floats.Sub(targets, values)
+	}
 	u.row.TargetStd = stats.StdDev(targets)
 	return targets, nil, nil
-}
-
-func (r Returns) raw(l *Learner, x Samples) []float64 {
-	if r.Bootstrap {
-		x.bootstrap(l, true)
-	}
-	return x.trajectories.Returns(r.Gamma)
 }
 
 // Advantages are generalised advantages, standardised over the batch. They come from the
@@ -58,13 +64,6 @@ func (a Advantages) of(u *update) ([]float64, deferred, error) {
 	u.row.TargetStd = stats.StdDev(targets)
 	critic.Standardize(targets)
 	return targets, v.later, nil
-}
-
-func (a Advantages) raw(l *Learner, x Samples) []float64 {
-	s := compute.NewScope(l.Backend)
-	defer s.Release()
-	x.bootstrap(l, a.Bootstrap)
-	return x.trajectories.Advantages(l.Values.At(s, x.observations()), a.Gamma, a.Lambda)
 }
 
 // bootstrap sets the values with which trajectories continue: those of the states after segments and, with limit, after
