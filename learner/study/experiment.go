@@ -13,8 +13,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
-
-	"github.com/dbqpg/dbqpg/internal/config"
 )
 
 //go:embed experiments/*.yaml
@@ -39,23 +37,6 @@ type experiment struct {
 
 	Quantities map[string]quantity
 	Page       []block
-}
-
-// variant is a run, or a part of a measurement, that is compared with others.
-type variant struct {
-	As       string // one word, which names directories and claims
-	Name     string // for readers; empty: As
-	Color    int
-	Settings map[string]string `yaml:",inline"`
-	role     string            // by which claims know it; empty: As
-}
-
-// assignments returns the variant's settings, in the order of their names.
-func (v variant) assignments() (all []config.Assignment) {
-	for _, name := range sortedKeys(v.Settings) {
-		all = append(all, config.Assignment{Name: name, Value: v.Settings[name]})
-	}
-	return all
 }
 
 // measurement is a way to measure. All of its results are published files.

@@ -16,6 +16,7 @@ import (
 	"github.com/dbqpg/dbqpg/internal/chart"
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/streams"
+	"github.com/dbqpg/dbqpg/learner/device"
 	"github.com/dbqpg/dbqpg/learner/runs"
 )
 
@@ -125,11 +126,17 @@ func (m *gradients) subjects(ctx context.Context, j *job) (all []*config.Setting
 		}
 		trials, all = append(trials, t), append(all, t.settings)
 	}
-	p, err := survey(trials, 1)
-	if err != nil {
-		return nil, err
+	for _, t := range trials {
+		complete, err := runs.Complete(t.settings)
+		if err == nil && !complete {
+			j.log.Info("training", "run", t.name, t.settings.Unit(), t.total())
+			err = t.train(ctx, device.Cores())
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", t.name, err)
+		}
 	}
-	return all, p.train(ctx, j, func() error { return nil })
+	return all, nil
 }
 
 // hasCheckpoints fails unless the run can be measured at these iterations.

@@ -15,17 +15,16 @@ import (
 // the command's arguments, and may be those of workers.
 type anyRuns struct{ training }
 
-func (m *anyRuns) flags(flags *pflag.FlagSet) {
-	flags.IntVar(&m.last, "last", 0, "number of last iterations that make the final return (default: a tenth)")
-	flags.StringArrayVar(&m.references, "reference", nil,
-		"CSV file of other curves, FILE or NAME=FILE; may be repeated")
-}
+func (m *anyRuns) flags(flags *pflag.FlagSet) { m.curveFlags(flags) }
 
 func (m *anyRuns) prepare(j *job) error {
-	var c checks
-	c.require(m.last >= 0, "--last %d: at least one iteration is needed", m.last)
-	c.require(len(j.cmd.Flags().Args()) > 0, "name the run directories to compare, such as runs/Swimmer-v2/npg-*")
-	return errors.Join(c...)
+	if m.last < 0 {
+		return fmt.Errorf("--last %d: at least one iteration is needed", m.last)
+	}
+	if len(j.cmd.Flags().Args()) == 0 {
+		return errors.New("name the run directories to compare, such as runs/Swimmer-v2/npg-*")
+	}
+	return nil
 }
 
 func (m *anyRuns) measure(context.Context, *job, func() error) error { return nil }
@@ -54,11 +53,10 @@ func (m *anyRuns) read(j *job) (all []*series, facts []string, err error) {
 		if x.record, err = newRecord(s); err != nil {
 			return nil, nil, err
 		}
-		v := variantOf(s, "")
+		v := variant{}.of(s)
 		x.labels, x.color = v.labels(s), v.Color
 		all = append(all, x)
 	}
-	distinguish(all)
 	facts = []string{"The runs: " + strings.Join(dirs, ", ") + "."}
 	for _, dir := range dirs {
 		o, err := runs.Outcome(dir)
@@ -69,6 +67,6 @@ func (m *anyRuns) read(j *job) (all []*series, facts []string, err error) {
 			facts = append(facts, dir+" "+o.State+": "+o.Reason)
 		}
 	}
-	all, err = m.beside(arrange(all))
+	all, err = m.curves(all)
 	return all, facts, err
 }

@@ -5,13 +5,11 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
-	"go.yaml.in/yaml/v3"
 
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/learner/runs"
@@ -34,27 +32,14 @@ func given(before string, directories []string) (all []*config.Settings, err err
 	return all, nil
 }
 
-// settingsOf returns the settings of a run by its config.yaml. Settings that this program does not have are ignored: an
-// earlier program may have trained the run.
+// settingsOf returns the settings of a run by its config.yaml.
 func settingsOf(directory string) (*config.Settings, error) {
-	text, err := os.ReadFile(filepath.Join(directory, config.FileName))
+	s, err := config.Resolve(unevaluated, config.Assignment{Name: "run_dir", Value: directory},
+		config.Assignment{Name: "resume", Value: string(config.ResumeYes)})
 	if err != nil {
 		return nil, fmt.Errorf("it is no run's directory: %w", err)
 	}
-	values := map[string]any{}
-	if err := yaml.Unmarshal(text, &values); err != nil {
-		return nil, fmt.Errorf("%s: %w", config.FileName, err)
-	}
-	known := (&config.Settings{}).Identity()
-	known["iterations"], known["steps"] = "", ""
-	assignments := []config.Assignment{unevaluated, {Name: "run_dir", Value: directory}}
-	for _, name := range sortedKeys(known) {
-		value := strings.Trim(strings.ReplaceAll(fmt.Sprint(values[name]), " ", ","), "[]")
-		if _, set := values[name]; set && value != "" && (value != "0" || name != "iterations" && name != "steps") {
-			assignments = append(assignments, config.Assignment{Name: name, Value: value})
-		}
-	}
-	return config.Resolve(assignments...)
+	return s, nil
 }
 
 // publishRuns publishes the complete runs that are the command's arguments: for each the table that rows returns, under
@@ -69,10 +54,10 @@ func publishRuns(j *job, rows func(s *config.Settings, method string) ([][]strin
 		if err != nil {
 			return err
 		}
-		if _, complete := (&trial{settings: s}).length(progress.columns["steps"]); !complete {
+		if _, complete := length(s, progress.columns["steps"]); !complete {
 			return fmt.Errorf("%s is not complete: resume it first", s.RunDir)
 		}
-		method := string(s.Algorithm) + "-" + variantOf(s, "").As
+		method := string(s.Algorithm) + "-" + variant{}.of(s).As
 		table, err := rows(s, method)
 		if err != nil {
 			return err

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/dbqpg/dbqpg/estimators/gp/kernels"
 	"github.com/dbqpg/dbqpg/internal/config"
 )
@@ -328,7 +330,7 @@ func TestErrors(t *testing.T) {
 		{"curves --out " + other, "was not written by study curves"},
 		{"curves --out OUT --env Swimer-v2", "did you mean Swimmer-v2?"},
 		{"curves --out OUT --algorithm ngp", `"ngp" is not vanilla, npg or trpo`},
-		{"curves --out OUT --estimator bq", "--estimator bq: no variant has it"},
+		{"curves --out OUT --estimator bq", "no such runs: check --env"},
 		{"curves --out OUT --seeds 1,1", "--seeds: one is there twice"},
 		{"curves --out OUT --iterations 0", "--iterations 0"},
 		{"curves --out OUT --last 400", "--last 400"},
@@ -447,11 +449,11 @@ func TestStudiesHaveThePapersPreset(t *testing.T) {
 		want config.Preset
 	}{{nil, config.Paper}, {[]string{"preset=best"}, config.Best}} {
 		variants := []variant{{As: "mc", Settings: map[string]string{"estimator": "mc"}}}
-		m := training{experiment: &experiment{Variants: variants}, envs: []string{"Swimmer-v2", "Hopper-v5"},
-			algorithms: []string{"npg"},
-			seeds:      []uint{1}, iterations: 1, set: c.set}
-		trials, err := m.grid(&job{out: t.TempDir()})
-		if err != nil {
+		cmd := &cobra.Command{}
+		m := training{experiment: &experiment{Variants: variants}}
+		m.flags(cmd.Flags())
+		m.envs, m.set = []string{"Swimmer-v2", "Hopper-v5"}, c.set
+		if err := m.prepare(&job{cmd: cmd, out: t.TempDir()}); err != nil {
 			t.Fatal(err)
 		}
 		clock := updates{experiment: m.experiment, env: "Hopper-v5", algorithm: "npg", sizes: []uint{500, 600},
@@ -459,7 +461,7 @@ func TestStudiesHaveThePapersPreset(t *testing.T) {
 		if err := clock.prepare(nil); err != nil {
 			t.Fatal(err)
 		}
-		for _, r := range trials {
+		for _, r := range m.trials {
 			if r.settings.Preset != c.want || clock.settings["mc"].Preset != c.want {
 				t.Errorf("--set %v: %s has the preset %s, timed updates have %s", c.set, r.name, r.settings.Preset,
 					clock.settings["mc"].Preset)
@@ -484,7 +486,7 @@ func TestLengthOfATrial(t *testing.T) {
 		{config.Length{Steps: 91}, 4, false},
 	} {
 		s := &config.Settings{Length: c.length}
-		if rows, complete := (&trial{settings: s}).length(steps); rows != c.rows || complete != c.complete {
+		if rows, complete := length(s, steps); rows != c.rows || complete != c.complete {
 			t.Errorf("%+v: %d rows, complete: %v", c.length, rows, complete)
 		}
 	}

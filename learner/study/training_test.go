@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
+
 	"github.com/dbqpg/dbqpg/learner/runs"
 )
 
@@ -50,11 +52,10 @@ func TestQueue(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := lines(text)
-	if len(all) != 10 || all[0] != "    0 of 1000 iterations  Swimmer-v2 npg MC seed 1" ||
+	if len(all) != 9 || all[0] != "    0 of 1000 iterations  Swimmer-v2 npg MC seed 1" ||
 		all[3] != "    0 of 1000 iterations  Hopper-v2 npg UAPG seed 1" ||
 		all[4] != "    0 of 1000 iterations  Swimmer-v2 npg MC seed 2" ||
-		all[8] != "    0 of 10 iterations  Hopper-v2 npg MC, GAE seed 1" ||
-		all[9] != "0 of 9 runs are complete" {
+		all[8] != "    0 of 10 iterations  Hopper-v2 npg MC, GAE seed 1" {
 		t.Errorf("the plan is\n%s", text)
 	}
 	for arguments, want := range map[string]int{"--env Hopper-v2": 5, "--seeds 2": 4,
@@ -63,7 +64,7 @@ func TestQueue(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := len(lines(text)) - 1; got != want {
+		if got := len(lines(text)); got != want {
 			t.Errorf("with %s %d runs, want %d:\n%s", arguments, got, want, text)
 		}
 	}
@@ -73,21 +74,20 @@ func TestQueueNamesWhatIsWrong(t *testing.T) {
 	for queue, want := range map[string]string{
 		"":                                     "write a list of runs",
 		"env: Swimmer-v2":                      "write a list of runs",
-		"- Swimmer-v2":                         "line 1: write settings as name: value",
+		"- Swimmer-v2":                         "line 1: yaml: unmarshal errors",
 		"- env: Swimer-v2":                     "line 1: --env",
-		"- env: Swimmer-v2\n- env: Swimmer-v2": "line 2: Swimmer-v2 npg UAPG seed 1 is in the entry of line 1 already",
+		"- env: Swimmer-v2\n- env: Swimmer-v2": "line 2: Swimmer-v2 npg UAPG seed 1 is there twice",
 		"- env: Swimmer-v2\n  gama: 1":         "line 1: unknown flag: --gama",
 		"- env: Swimmer-v2\n  run_dir: x":      "line 1: run_dir is the study's to decide",
-		"- env: Swimmer-v2\n  env: Hopper-v2":  "line 1: env is given twice",
-		"- env: []":                            "line 1: env: has no value",
-		"- env: {a: b}":                        "line 1: env: want a plain value",
+		"- env: Swimmer-v2\n  env: Hopper-v2":  `line 1: yaml: unmarshal errors`,
+		"- env: []":                            "line 1: env: it has no value",
+		"- env: {a: b}":                        "line 1: want a plain value",
 		"- [":                                  "yaml",
 		"- {env: Hopper-v2, arm: x}":           `"x"; there are fisher-uapg, mean-baseline, ridge-baseline`,
-		"- {env: Hopper-v2, estimator: uapg, arm: fisher-uapg}": "arm: fisher-uapg is for mc or dbqpg with npg " +
-			"or trpo",
-		"- {env: HalfCheetah-v2, estimator: mc, arm: mean-baseline}": "arm: mean-baseline is for mc with --targets " +
-			"returns",
-		"- {env: Hopper-v2, estimator: dbqpg, arm: ridge-baseline}": "arm: ridge-baseline is for mc with",
+		"- {env: Hopper-v2, estimator: uapg, arm: fisher-uapg}": "arm: fisher-uapg is not for uapg by npg with",
+		"- {env: HalfCheetah-v2, estimator: mc, arm: mean-baseline}": "arm: mean-baseline is not for mc by npg with " +
+			"the targets gae",
+		"- {env: Hopper-v2, estimator: dbqpg, arm: ridge-baseline}": "arm: ridge-baseline is not for dbqpg",
 	} {
 		if _, err := planned(t, queue); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("queue %q: %v, want %q", queue, err, want)
@@ -95,7 +95,7 @@ func TestQueueNamesWhatIsWrong(t *testing.T) {
 	}
 	for arguments, want := range map[string]string{"--iterations 5": "write it into the queue",
 		"--set gamma=0.9": "write it into the queue",
-		"--quick":         "says how long its runs are", "--seeds 7": "no such runs"} {
+		"--quick":         "write it into the queue", "--seeds 7": "no such runs"} {
 		if _, err := planned(t, twoEntries, strings.Fields(arguments)...); err == nil ||
 			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", arguments, err)
@@ -108,11 +108,14 @@ func queued(t *testing.T, queue string) []*trial {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "queue.yaml")
 	write(t, path, queue)
-	all, err := (&training{queue: path}).queued(&job{cmd: experiments()[0].command(), out: t.TempDir()})
-	if err != nil {
+	cmd := &cobra.Command{}
+	m := &training{experiment: &experiment{}}
+	m.flags(cmd.Flags())
+	m.queue = path
+	if err := m.prepare(&job{cmd: cmd, out: t.TempDir()}); err != nil {
 		t.Fatal(err)
 	}
-	return all
+	return m.trials
 }
 
 // A variant has one name on all tasks, and one colour, though GAE is what the authors' preset has on one of them and
@@ -123,7 +126,7 @@ func TestVariantsOfOneNameHaveOneColour(t *testing.T) {
 		"- {env: [Hopper-v2, HalfCheetah-v2], preset: authors, estimator: mc, targets: gae, value_learning: "+
 		"converge, label: MC with GAE}\n"+
 		"- {env: HalfCheetah-v2, preset: authors, estimator: mc, gamma: 0.9, label: another}\n") {
-		all = append(all, &series{labels: r.labels, color: r.color})
+		all = append(all, &series{labels: r.variant.labels(r.settings), color: r.variant.Color})
 	}
 	distinguish(all)
 	colors, variants := map[string]int{}, map[string]bool{}
@@ -214,41 +217,6 @@ func TestProvenance(t *testing.T) {
 	}
 }
 
-// The time left is judged by the samples that are made since the study began.
-func TestSchedule(t *testing.T) {
-	all := queued(t, "- {env: Hopper-v2, estimator: mc, seed: [1, 2], iterations: 10, batch: 500}\n")
-	p, err := survey(all, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := p.summary(); got != "0 of 2 runs are complete" {
-		t.Error(got)
-	}
-	p.reached(0, 10)
-	p.begin = p.begin.Add(-1e11) // 100 s ago
-	if got := p.summary(); got != "1 of 2 runs are complete; left: 1m40s" {
-		t.Error(got)
-	}
-}
-
-// Variants differ in what their names say; where their presets differ in more, the page says so. The authors give Monte
-// Carlo a learning rate of its own on HumanoidStandup, and on no other task.
-func TestConfounders(t *testing.T) {
-	all := confounders(queued(t, "- {env: [Hopper-v2, HumanoidStandup-v2], algorithm: npg, preset: authors, "+
-		"estimator: [mc, uapg]}\n"+
-		"- {env: HumanoidStandup-v2, algorithm: npg, preset: authors, estimator: mc, learning_rate: 1, label: MC at "+
-		"1}\n"+
-		"- {env: HumanoidStandup-v2, algorithm: npg, preset: authors, estimator: mc, gamma: 0.9, learning_rate: 1, "+
-		"label: discounted}\n"+
-		// but with the preset's rate here
-		"- {env: Hopper-v2, algorithm: npg, preset: authors, estimator: mc, gamma: 0.9, label: discounted}\n"))
-	const want = "[**More than the variant differs** on HumanoidStandup-v2, npg: learning_rate 0.000231 (MC), 0.0021 " +
-		"(UAPG), 1 (discounted).]"
-	if got := fmt.Sprint(all); got != want {
-		t.Errorf("confounders %s, want %s", got, want)
-	}
-}
-
 // Runs that differ in the seed alone are one variant, others have one each, which names the difference. A reference has
 // a row for each of its labels on the runs' tasks, as many rows as the runs of its algorithm, and a colour of its own.
 func TestReport(t *testing.T) {
@@ -268,11 +236,12 @@ func TestReport(t *testing.T) {
 	second := run("b", "estimator: mc\nseed: 2\nactors: 2\n", 5, 3, 5, 100)
 	other := run("c", "estimator: mc\nseed: 1\ngamma: 0.8\n", 1, 2, math.NaN())
 	write(t, filepath.Join(dir, "authors.csv"),
-		"env,algorithm,estimator,seed,iteration,avg_return\nHopper-v2,TRPO,UAPG,7,1,3\nB,TRPO,MC,7,1,99\n"+
-			"Hopper-v2,TRPO,UAPG,7,2,5\n"+
-			"Hopper-v2,TRPO,another,8,1,4\nHopper-v2,TRPO,another,8,2,4\nHopper-v2,TRPO,another,8,3,4\n"+
-			"Hopper-v2,TRPO,another,8,4,99\nHopper-v2,NPG,MC,7,1,5\n")
-	write(t, filepath.Join(dir, "ours.csv"), "label,steps,return\nPPO,10,3\nPPO,20,4\n")
+		"task,algorithm,label,seed,iteration,return\nHopper-v2,trpo,UAPG,7,1,3\nB,trpo,MC,7,1,99\n"+
+			"Hopper-v2,trpo,UAPG,7,2,5\n"+
+			"Hopper-v2,trpo,another,8,1,4\nHopper-v2,trpo,another,8,2,4\nHopper-v2,trpo,another,8,3,4\n"+
+			"Hopper-v2,trpo,another,8,4,99\nHopper-v2,npg,MC,7,1,5\n")
+	write(t, filepath.Join(dir, "ours.csv"), "task,algorithm,label,seed,steps,return\n"+
+		"Hopper-v2,trpo,PPO,0,10,3\nHopper-v2,trpo,PPO,0,20,4\n")
 	out := filepath.Join(dir, "out")
 	mustStudy(t, "report", "--last", "2", "--reference", filepath.Join(dir, "authors.csv"), "--reference",
 		"baselines="+filepath.Join(dir, "ours.csv"),
@@ -288,8 +257,7 @@ func TestReport(t *testing.T) {
 	write(t, filepath.Join(dir, "empty", "progress.csv"), "iteration,steps,return_mean,step_norm,seconds_updating\n")
 	for want, arguments := range map[string][]string{
 		"is a run of the same name": {first, other, first},
-		"has no column return, return_mean or avg_return": {"--reference", filepath.Join(first, "config.yaml"),
-			first},
+		`has no column "task"`:      {"--reference", filepath.Join(first, "progress.csv"), first},
 		"--reference: open": {"--reference", "x=" + filepath.Join(dir, "none.csv"),
 			first},
 		"progress.csv has no finished iteration":            {filepath.Join(dir, "empty")},
