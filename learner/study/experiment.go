@@ -54,8 +54,8 @@ type measurement interface {
 // measurements make those of an experiment.
 var measurements = map[string]func(e *experiment) measurement{
 	"training":    func(e *experiment) measurement { return &training{experiment: e} },
-	"evaluations": func(e *experiment) measurement { return &evaluations{} },
-	"calibration": func(e *experiment) measurement { return &calibration{} },
+	"evaluations": func(e *experiment) measurement { return &finished{evaluationTable, readEvaluations} },
+	"calibration": func(e *experiment) measurement { return &finished{calibrationTable, readCalibration} },
 	"gradients":   func(e *experiment) measurement { return &gradients{} },
 	"updates":     func(e *experiment) measurement { return &updates{experiment: e} },
 	"runs":        func(e *experiment) measurement { return new(anyRuns) },

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -247,7 +246,6 @@ func (m *gradients) read(j *job) (all []*series, _ []string, err error) {
 				s.labels["size"])
 		}
 		s.labels["contender"], s.labels["name"] = contender, contender
-		s.labels["task"] = filepath.Base(filepath.Dir(path))
 		s.labels["iteration"] = fmt.Sprint(s.record.Facts["iteration"])
 		s.color, s.labels["stage"] = contenderColors[contender], "later"
 		if s.labels["iteration"] == "0" {

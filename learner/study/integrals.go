@@ -62,7 +62,7 @@ func (m *integrals) measure(ctx context.Context, j *job, _ func() error) (err er
 	m.rows = [][]string{integralColumns}
 	for _, path := range m.batches {
 		if err := m.file(path); err != nil {
-			return err
+			return fmt.Errorf("batch %s: %w", path, err)
 		}
 	}
 	if m.run != "" {
@@ -77,11 +77,11 @@ func (m *integrals) measure(ctx context.Context, j *job, _ func() error) (err er
 func (m *integrals) file(path string) error {
 	arrays, err := npz.ReadFile(path)
 	if err != nil {
-		return fmt.Errorf("batch: %w", err)
+		return err
 	}
 	batch, err := gradient.Parse(arrays)
 	if err != nil {
-		return fmt.Errorf("batch %s: %w", path, err)
+		return err
 	}
 	computer, err := device.Open(config.Device{})
 	if err != nil {
@@ -122,89 +122,85 @@ func (m *integrals) checkpoint(ctx context.Context) error {
 	})
 }
 
-// compare takes the gradient of a batch in every way, with and without the state kernel, at each noise.
+// compare adds the rows of a batch: with and without the state kernel, at each noise.
 func (m *integrals) compare(name string, s *compute.Scope, at *train.Evaluation, kernel gp.Kernel) error {
-	estimate, err := estimators.MonteCarlo{}.Estimate(s, &at.Batch)
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	monteCarlo := compute.ToSlice(s.Backend(), estimate.Gradient)
 	for _, state := range []float64{kernel.C1, 0} {
 		for _, noise := range m.noises {
 			k := kernel
 			k.C1, k.Noise = state, noise
-			add := func(integral, rank string, cosine float64) {
-				m.rows = append(m.rows, []string{name, rounded(state, -1), rounded(noise, -1), integral, rank,
-					rounded(cosine, -1)})
+			rows, err := m.integrate(s.Backend(), at, k)
+			if err != nil {
+				return fmt.Errorf("noise %g: %w", noise, err)
 			}
-			if err := m.integrate(s, at, k, monteCarlo, add); err != nil {
-				return fmt.Errorf("%s, noise %g: %w", name, noise, err)
+			for _, row := range rows {
+				m.rows = append(m.rows, append([]string{name, rounded(state, -1), rounded(noise, -1)}, row...))
 			}
 		}
 	}
 	return nil
 }
 
-// integrate takes the gradients under one kernel, and adds their cosines to that of the exact kernel.
-func (m *integrals) integrate(s *compute.Scope, at *train.Evaluation, k gp.Kernel, monteCarlo []float64,
-	add func(integral, rank string, cosine float64)) error {
+// integrate takes the gradients under one kernel: rows of the integral, the rank and the cosine to the gradient of the
+// exact kernel.
+func (m *integrals) integrate(b compute.Backend, at *train.Evaluation, k gp.Kernel) (rows [][]string, err error) {
+	s := compute.NewScope(b)
+	defer s.Release()
+	random, batch := train.NewRandom(1, 0), at.Batch
+	decompose := func(rank uint) error {
+		method := train.Method{Rank: int(rank)}
+		err := method.Decompose(s, at, random)
+		batch.SVD = at.SVD
+		return err
+	}
+	monteCarlo, err := estimators.MonteCarlo{}.Estimate(s, &batch)
+	if err != nil {
+		return nil, err
+	}
 	ranks, full := m.ranks, uint(0)
 	if n := at.Targets.Rows; n <= linop.ExactSamples {
-		full = uint(min(n, len(monteCarlo)))
+		full = uint(min(n, monteCarlo.Gradient.Rows))
 		ranks = append(slices.DeleteFunc(slices.Clone(ranks), func(r uint) bool { return r >= full }), full)
 	}
-	scope := compute.NewScope(s.Backend())
-	defer scope.Release()
-	random := train.NewRandom(1, 0)
-	batch := at.Batch
-	if err := decompose(scope, at, int(ranks[0]), random, &batch); err != nil {
-		return err
+	if err := decompose(ranks[0]); err != nil {
+		return nil, err
 	}
-	exact, err := gp.ExactFisher{Seed: random.Probe.Uint64()}.Kernel(scope, at.Scores, at.Fisher.Matrix,
-		at.Fisher.Damping)
+	exact, err := gp.ExactFisher{Seed: random.Probe.Uint64()}.Kernel(s, at.Scores, at.Fisher.Matrix, at.Fisher.Damping)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	iterative := gp.Iterative{FisherKernel: exact, Seed: random.Probe.Uint64()}
-	gradients, err := gradientsBy(scope, &batch, k, iterative, estimators.DampedIntegral{Kernel: exact},
+	exactly, err := gradientsBy(s, &batch, k, iterative, estimators.DampedIntegral{Kernel: exact},
 		estimators.PlainIntegral{})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	reference, exactPlain := gradients[0], gradients[1]
+	add := func(integral, rank string, gradient []float64) {
+		rows = append(rows, []string{integral, rank, rounded(cosine(gradient, exactly[0]), -1)})
+	}
 	for _, rank := range ranks {
 		name := fmt.Sprint(rank)
 		if rank == full {
 			name = "all"
 		}
-		if err := decompose(scope, at, int(rank), random, &batch); err != nil {
-			return err
+		if err := decompose(rank); err != nil {
+			return nil, err
 		}
-		gradients, err := gradientsBy(scope, &batch, k, gp.Direct{}, estimators.PlainIntegral{},
+		truncated, err := gradientsBy(s, &batch, k, gp.Direct{}, estimators.PlainIntegral{},
 			estimators.CompletedIntegral{})
 		if err != nil {
-			return err
+			return nil, err
 		}
-		add("plain", name, cosine(gradients[0], reference))
-		add("completed", name, cosine(gradients[1], reference))
+		add("plain", name, truncated[0])
+		add("completed", name, truncated[1])
 	}
-	add("exact, plain", "", cosine(exactPlain, reference))
-	add("Monte Carlo", "", cosine(monteCarlo, reference))
-	return nil
-}
-
-// decompose gives a batch U's decomposition at some rank.
-func decompose(s *compute.Scope, at *train.Evaluation, rank int, random train.Random, batch *estimators.Batch) error {
-	method := train.Method{Rank: rank}
-	err := method.Decompose(s, at, random)
-	batch.SVD = at.SVD
-	return err
+	add("exact, plain", "", exactly[1])
+	add("Monte Carlo", "", compute.ToSlice(b, monteCarlo.Gradient))
+	return rows, nil
 }
 
 // gradientsBy returns the gradient by each integral of one posterior.
 func gradientsBy(s *compute.Scope, batch *estimators.Batch, k gp.Kernel, solver gp.Solver,
-	integrals ...estimators.Integral) (
-	gradients [][]float64, err error) {
+	integrals ...estimators.Integral) (gradients [][]float64, err error) {
 	q := estimators.Quadrature{Kernel: k, Solver: solver}
 	posterior, err := q.Condition(s, batch)
 	if err != nil {
@@ -227,13 +223,9 @@ func (m *integrals) read(j *job) (all []*series, _ []string, err error) {
 	if len(all) == 0 {
 		return nil, nil, fmt.Errorf("--out %s: nothing is measured yet: there is no cosines.csv", j.out)
 	}
-	colors := map[string]int{}
 	for _, s := range all {
-		s.labels["name"] = strings.TrimSpace(s.labels["rank"] + " " + s.labels["integral"])
-		if _, ok := colors[s.labels["name"]]; !ok {
-			colors[s.labels["name"]] = len(colors)
-		}
-		s.color = colors[s.labels["name"]]
+		s.labels["name"], s.color = strings.TrimSpace(s.labels["rank"]+" "+s.labels["integral"]), -1
 	}
+	distinguish(all)
 	return all, nil, nil
 }

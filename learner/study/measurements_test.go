@@ -338,7 +338,7 @@ func TestQuality(t *testing.T) {
 	page := read(t, out, pageName)
 	contains(t, page, "# Quality of the gradients", "at the start of training DBQPG", "once kernels are learned",
 		"is considerably lower",
-		"fewer than five: cannot tell |", "--reference 1000", "| Hopper-v2 | 2 |", "Measured by")
+		"fewer than five: cannot tell |", "--reference 1000", "| Hopper-v2 | 2 |", "measured by")
 
 	before := changed(t, out)
 	mustStudy(t, qualityArguments(out, "0,2", ownRun...)...)

@@ -17,7 +17,6 @@ type quantity struct {
 	Column string
 	Reduce string             // rows (""): each row's; mean; tail: mean of the last rows; last: of the last row; reach
 	From   int                // first row that counts
-	Over   string             // of the statistic explained: the column of totals
 	Goals  map[string]float64 // of reach: the return to be reached, by task
 	When   string             // of reach: the column that says when
 }
@@ -126,9 +125,19 @@ var statistics = map[string]func(group []*series, q quantity) stats.Estimate{
 		}
 		return value(signal)
 	},
+	// the share of the variance of lambda-returns that values explain, given its part in each batch and the rest's root
 	"explained": func(group []*series, q quantity) stats.Estimate {
-		total := quantity{Column: q.Over}
-		return value(1 - floats.Sum(known(q.pooled(group)))/floats.Sum(known(total.pooled(group))))
+		unexplained, total := 0.0, 0.0
+		for _, s := range group {
+			for i, deviation := range s.columns[q.Column] {
+				rest := deviation * deviation
+				all := rest / (1 - s.columns["explained_variance"][i])
+				if !math.IsNaN(all) && !math.IsInf(all, 0) { // lambda-returns that vary
+					unexplained, total = unexplained+rest, total+all
+				}
+			}
+		}
+		return value(1 - unexplained/total)
 	},
 }
 

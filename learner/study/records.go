@@ -1,13 +1,11 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -85,70 +83,47 @@ func writeRecorded(path string, r *record, rows [][]string) error {
 	return writeCSV(path+".csv", rows)
 }
 
-// program names the programs that made a table.
-func (r *record) program() string {
-	if r == nil {
+// origin names the programs and the machines that made a table.
+func (r *record) origin() string {
+	if r == nil || len(r.Builds)+len(r.Versions) == 0 {
 		return "a program that kept no record"
 	}
-	if len(r.Versions) > 0 {
-		var all []string
-		for _, name := range sortedKeys(r.Versions) {
-			all = append(all, name+" "+r.Versions[name])
-		}
-		return strings.Join(all, ", ")
-	}
 	var all []string
-	for _, b := range r.Builds {
-		if !slices.Contains(all, b.Program) {
-			all = append(all, b.Program)
-		}
-	}
-	return cmp.Or(strings.Join(all, ", then by "), "a program that kept no record")
-}
-
-// machines returns the machines that made a table.
-func (r *record) machines() (all []string) {
-	if r == nil {
-		return nil
+	for _, name := range sortedKeys(r.Versions) {
+		all = append(all, name+" "+r.Versions[name])
 	}
 	for _, b := range r.Builds {
-		all = append(all, b.Machine)
+		all = append(all, b.Program+". "+b.Machine)
 	}
 	if processor, ok := r.Facts["processor"].(string); ok {
 		all = append(all, processor)
 	}
-	return all
+	distinct, _ := counted(all)
+	return strings.Join(distinct, ", ")
 }
 
-// provenance names the programs and machines that made the tables of a page.
+// provenance names the programs and machines that made and measured the tables of a page.
 func provenance(all []*series) string {
-	var programs, machines, measured []string
-	var seen []*record
+	seen := map[*record]bool{nil: true}
+	var made []string
 	for _, s := range all {
-		if s.record != nil && slices.Contains(seen, s.record) {
+		if seen[s.record] && s.record != nil {
 			continue
 		}
-		seen = append(seen, s.record)
-		programs, machines = append(programs, s.record.program()), append(machines, s.record.machines()...)
+		seen[s.record] = true
+		origin := s.record.origin()
 		if s.record != nil && s.record.Measured != nil {
-			measured = append(measured, s.record.Measured.Program+". "+s.record.Measured.Machine)
+			origin += ", measured by " + s.record.Measured.Program + ". " + s.record.Measured.Machine
 		}
+		made = append(made, origin)
 	}
-	distinct, counts := counted(programs)
-	machines, _ = counted(machines)
-	text := "Made by " + strings.Join(distinct, "; ")
-	if len(distinct) > 1 {
-		for i, program := range distinct {
-			distinct[i] = fmt.Sprintf("%s by %s", plural(counts[program], "table"), program)
-		}
-		text = "**Made by several programs**, whose results may differ in more than the page says: " +
-			strings.Join(distinct, "; ")
+	distinct, counts := counted(made)
+	if len(distinct) == 1 {
+		return "Made by " + distinct[0]
 	}
-	if len(machines) > 0 {
-		text += ". " + strings.Join(machines, "; ")
+	for i, origin := range distinct {
+		distinct[i] = fmt.Sprintf("%s by %s", plural(counts[origin], "table"), origin)
 	}
-	if distinct, _ := counted(measured); len(distinct) > 0 {
-		text += ". Measured by " + strings.Join(distinct, "; ")
-	}
-	return text
+	return "**Made by several programs**, whose results may differ in more than the page says: " +
+		strings.Join(distinct, "; ")
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+	"gonum.org/v1/gonum/floats"
 
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/learner/runs"
@@ -18,9 +19,10 @@ import (
 // given returns the settings of existing runs, whose directories are named. Errors begin with before.
 func given(before string, directories []string) (all []*config.Settings, err error) {
 	for _, directory := range directories {
-		s, err := settingsOf(directory)
+		s, err := config.Resolve(unevaluated, config.Assignment{Name: "run_dir", Value: directory},
+			config.Assignment{Name: "resume", Value: string(config.ResumeYes)})
 		if err != nil {
-			return nil, fmt.Errorf("%s%s: %w", before, directory, err)
+			return nil, fmt.Errorf("%s%s: it is no run's directory: %w", before, directory, err)
 		}
 		i := slices.IndexFunc(all, func(other *config.Settings) bool { return other.Name() == s.Name() })
 		if i >= 0 {
@@ -32,19 +34,18 @@ func given(before string, directories []string) (all []*config.Settings, err err
 	return all, nil
 }
 
-// settingsOf returns the settings of a run by its config.yaml.
-func settingsOf(directory string) (*config.Settings, error) {
-	s, err := config.Resolve(unevaluated, config.Assignment{Name: "run_dir", Value: directory},
-		config.Assignment{Name: "resume", Value: string(config.ResumeYes)})
-	if err != nil {
-		return nil, fmt.Errorf("it is no run's directory: %w", err)
-	}
-	return s, nil
+// finished is a measurement of finished runs, the command's arguments: a table of each is published. It trains nothing.
+type finished struct {
+	table  func(s *config.Settings, method string) ([][]string, error)
+	series func(j *job) ([]*series, error)
 }
 
-// publishRuns publishes the complete runs that are the command's arguments: for each the table that rows returns, under
-// data/TASK/METHOD-sSEED, METHOD being the algorithm and the variant.
-func publishRuns(j *job, rows func(s *config.Settings, method string) ([][]string, error)) error {
+func (*finished) flags(*pflag.FlagSet) {}
+
+func (*finished) prepare(*job) error { return nil }
+
+// measure publishes the tables under data/TASK/METHOD-sSEED, METHOD being the algorithm and the variant.
+func (m *finished) measure(_ context.Context, j *job, _ func() error) error {
 	settings, err := given("", j.cmd.Flags().Args())
 	if err != nil {
 		return err
@@ -58,13 +59,13 @@ func publishRuns(j *job, rows func(s *config.Settings, method string) ([][]strin
 			return fmt.Errorf("%s is not complete: resume it first", s.RunDir)
 		}
 		method := string(s.Algorithm) + "-" + variant{}.of(s).As
-		table, err := rows(s, method)
+		rows, err := m.table(s, method)
 		if err != nil {
 			return err
 		}
 		r, err := newRecord(s)
 		if err == nil {
-			err = writeRecorded(j.path("data", s.Env, fmt.Sprintf("%s-s%d", method, s.Seed)), r, table)
+			err = writeRecorded(j.path("data", s.Env, fmt.Sprintf("%s-s%d", method, s.Seed)), r, rows)
 		}
 		if err != nil {
 			return err
@@ -73,52 +74,44 @@ func publishRuns(j *job, rows func(s *config.Settings, method string) ([][]strin
 	return nil
 }
 
-// evaluations is the measurement of finished runs by their evaluations, beside those of other libraries. It trains
-// nothing.
-type evaluations struct{}
+func (m *finished) read(j *job) (all []*series, facts []string, err error) {
+	all, err = m.series(j)
+	return all, nil, err
+}
 
-func (evaluations) flags(*pflag.FlagSet) {}
-
-func (evaluations) prepare(*job) error { return nil }
-
-// evaluationColumns are the columns of our evaluations; those of others lack the last. Times are of training alone, in
-// seconds by the clock and of the processor; the return is of mean actions.
+// evaluationColumns are the columns of our evaluations; those of other libraries lack the last. Times are of training
+// alone, in seconds by the clock and of the processor; the return is of mean actions.
 var (
 	evaluationColumns = []string{"task", "algorithm", "seed", "steps", "seconds", "cpu_seconds", "return",
 		"sampled_return"}
 	evaluationDigits = map[string]int{"seconds": 4, "cpu_seconds": 4, "return": 6, "sampled_return": 6}
 )
 
-func (evaluations) measure(_ context.Context, j *job, _ func() error) error {
-	return publishRuns(j, func(s *config.Settings, method string) ([][]string, error) {
-		e, err := readColumns(runs.Evaluations(s.RunDir), "iteration", "steps", "mean_action_return",
-			"sampled_action_return")
-		if err != nil {
-			return nil, fmt.Errorf("%w; train with --evaluate-every", err)
-		}
-		times, err := readColumns(runs.ProgressFile(s.RunDir), "seconds_sampling", "seconds_updating",
-			"seconds_processor")
-		if err != nil {
-			return nil, err
-		}
-		e.columns["return"], e.columns["sampled_return"] = e.columns["mean_action_return"],
-			e.columns["sampled_action_return"]
-		seconds, processor, done := 0.0, 0.0, 0
-		for _, iteration := range e.columns["iteration"] {
-			for ; done < min(int(iteration), times.rows()); done++ {
-				seconds += times.columns["seconds_sampling"][done] + times.columns["seconds_updating"][done]
-				processor += times.columns["seconds_processor"][done]
-			}
-			e.columns["seconds"], e.columns["cpu_seconds"] = append(e.columns["seconds"], seconds),
-				append(e.columns["cpu_seconds"], processor)
-		}
-		rows := e.table(evaluationDigits, evaluationColumns[3:]...)
-		rows[0] = evaluationColumns
-		for i, row := range rows[1:] {
-			rows[i+1] = append([]string{s.Env, method, fmt.Sprint(s.Seed)}, row...)
-		}
-		return rows, nil
-	})
+// evaluationTable returns a run's evaluations.
+func evaluationTable(s *config.Settings, method string) ([][]string, error) {
+	e, err := readColumns(runs.Evaluations(s.RunDir), "iteration", "steps", "mean_action_return", "sampled_action_return")
+	if err != nil {
+		return nil, fmt.Errorf("%w; train with --evaluate-every", err)
+	}
+	times, err := readColumns(runs.ProgressFile(s.RunDir), "seconds_sampling", "seconds_updating", "seconds_processor")
+	if err != nil {
+		return nil, err
+	}
+	e.columns["return"], e.columns["sampled_return"] = e.columns["mean_action_return"],
+		e.columns["sampled_action_return"]
+	clock, processor := times.columns["seconds_sampling"], times.columns["seconds_processor"]
+	floats.Add(clock, times.columns["seconds_updating"])
+	for _, iteration := range e.columns["iteration"] {
+		done := min(int(iteration), len(clock))
+		e.columns["seconds"] = append(e.columns["seconds"], floats.Sum(clock[:done]))
+		e.columns["cpu_seconds"] = append(e.columns["cpu_seconds"], floats.Sum(processor[:done]))
+	}
+	rows := e.table(evaluationDigits, evaluationColumns[3:]...)
+	rows[0] = evaluationColumns
+	for i, row := range rows[1:] {
+		rows[i+1] = append([]string{s.Env, method, fmt.Sprint(s.Seed)}, row...)
+	}
+	return rows, nil
 }
 
 // budget is the number of steps after which returns are compared; a batch may end a little after it.
@@ -133,35 +126,29 @@ var contenders = map[string]struct {
 	"trpo": {"TRPO (sb3-contrib)", 0}, "ppo": {"PPO (Stable-Baselines3)", 2},
 }
 
-func (evaluations) read(j *job) (all []*series, facts []string, err error) {
-	for _, directory := range []string{"data", "baselines"} {
-		columns := evaluationColumns[3:]
-		if directory == "baselines" {
-			columns = columns[:4]
-		}
-		found, err := j.readData(directory+"/*/*.csv", evaluationColumns[:3], columns...)
-		if err != nil {
-			return nil, nil, err
-		}
-		all = append(all, found...)
+// readEvaluations reads our evaluations and those of other libraries.
+func readEvaluations(j *job) ([]*series, error) {
+	all, err := j.readData("data/*/*.csv", evaluationColumns[:3], evaluationColumns[3:]...)
+	if err != nil {
+		return nil, err
 	}
-	for i, s := range all {
-		if slices.ContainsFunc(all[:i], func(o *series) bool {
-			return o.label("task", "algorithm", "seed") == s.label("task", "algorithm", "seed")
-		}) {
-			return nil, nil, fmt.Errorf("%s: %s has a table of its own already", s.labels["path"],
-				s.label("algorithm", "task", "seed"))
+	others, err := j.readData("baselines/*/*.csv", evaluationColumns[:3], evaluationColumns[3:7]...)
+	if err != nil {
+		return nil, err
+	}
+	all = append(all, others...)
+	for _, runs := range grouped(all, "task", "algorithm", "seed") {
+		if len(runs) > 1 {
+			return nil, fmt.Errorf("%s: %s has a table of its own already", runs[1].labels["path"],
+				runs[1].label("algorithm", "task", "seed"))
 		}
-		if err := s.evaluated(); err != nil {
-			return nil, nil, fmt.Errorf("%s: %w", s.labels["path"], err)
+		if err := runs[0].evaluated(); err != nil {
+			return nil, fmt.Errorf("%s: %w", runs[0].labels["path"], err)
 		}
 	}
-	all = slices.DeleteFunc(all, func(s *series) bool {
-		return s.rows() == 0 ||
-			s.columns["steps"][s.rows()-1] < budget
-	})
+	all = slices.DeleteFunc(all, func(s *series) bool { return s.rows() == 0 || s.columns["steps"][s.rows()-1] < budget })
 	if len(all) == 0 {
-		return nil, nil, fmt.Errorf("--out %s: there are no evaluations of a million steps in data/TASK/*.csv "+
+		return nil, fmt.Errorf("--out %s: there are no evaluations of a million steps in data/TASK/*.csv "+
 			"or baselines/TASK/*.csv, and no runs to take them from", j.out)
 	}
 	slices.SortStableFunc(all, func(a, b *series) int { // by name, the seeds by number
@@ -169,7 +156,7 @@ func (evaluations) read(j *job) (all []*series, facts []string, err error) {
 			cmp.Compare(a.labels["algorithm"], b.labels["algorithm"]),
 			cmp.Compare(a.numbered("seed"), b.numbered("seed")))
 	})
-	return all, nil, nil
+	return all, nil
 }
 
 // evaluated checks the evaluations of a run, and ends them at the budget.
@@ -196,13 +183,6 @@ func (s *series) evaluated() error {
 	return nil
 }
 
-// calibration is the measurement of the predictions of finished runs' processes. It trains nothing.
-type calibration struct{}
-
-func (calibration) flags(*pflag.FlagSet) {}
-
-func (calibration) prepare(*job) error { return nil }
-
 // calibrationColumns are the columns of progress.csv that a page needs; a run may lack the optional ones. The last two
 // are of runs whose value function learns lambda-returns: then the targets are its errors.
 var (
@@ -210,74 +190,60 @@ var (
 		"gaussian_log_likelihood"}
 	optionalColumns   = []string{"normal_coverage_50", "normal_coverage_90", "target_std", "explained_variance"}
 	calibrationDigits = map[string]int{"coverage_50": 4, "coverage_90": 4, "held_out_log_likelihood": 4,
-		"gaussian_log_likelihood": 4,
-		"normal_coverage_50":      4, "normal_coverage_90": 4, "target_std": 7, "explained_variance": 7}
+		"gaussian_log_likelihood": 4, "normal_coverage_50": 4, "normal_coverage_90": 4, "target_std": 7,
+		"explained_variance": 7}
 )
 
-func (calibration) measure(_ context.Context, j *job, _ func() error) error {
-	return publishRuns(j, func(s *config.Settings, _ string) ([][]string, error) {
-		if s.KernelLearning != config.Converge || s.Estimator == config.MonteCarlo {
-			return nil, fmt.Errorf("%s: its process predicts no held-out episodes: "+
-				"train with --kernel-learning converge --estimator uapg", s.RunDir)
+// calibrationTable returns the calibration of a run's process.
+func calibrationTable(s *config.Settings, _ string) ([][]string, error) {
+	if s.KernelLearning != config.Converge || s.Estimator == config.MonteCarlo {
+		return nil, fmt.Errorf("%s: its process predicts no held-out episodes: "+
+			"train with --kernel-learning converge --estimator uapg", s.RunDir)
+	}
+	rows, err := readColumns(runs.ProgressFile(s.RunDir))
+	if err != nil {
+		return nil, err
+	}
+	names, optional := slices.Clone(calibrationColumns), optionalColumns
+	if s.Targets != config.GAE || s.ValueLearning != config.Converge {
+		optional = optional[:2]
+	}
+	for _, name := range optional {
+		if rows.columns[name] != nil {
+			names = append(names, name)
 		}
-		rows, err := readColumns(runs.ProgressFile(s.RunDir))
-		if err != nil {
-			return nil, err
-		}
-		names := calibrationColumns
-		for _, name := range optionalColumns {
-			critic := slices.Contains(optionalColumns[2:], name)
-			if rows.columns[name] != nil && (!critic || s.Targets == config.GAE && s.ValueLearning == config.Converge) {
-				names = append(names[:len(names):len(names)], name)
-			}
-		}
-		return rows.table(calibrationDigits, names...), nil
-	})
+	}
+	return rows.table(calibrationDigits, names...), nil
 }
 
 // settled is the iteration from which on calibration is judged.
 const settled = 20
 
-func (calibration) read(j *job) (all []*series, facts []string, err error) {
-	if all, err = j.readData("data/*/*.csv", nil); err != nil {
-		return nil, nil, err
-	}
-	if len(all) == 0 {
-		return nil, nil, fmt.Errorf("--out %s: there are no data in data/TASK/*.csv, and no runs to take them from",
-			j.out)
+// readCalibration reads the calibration of all runs.
+func readCalibration(j *job) ([]*series, error) {
+	all, err := j.readData("data/*/*.csv", nil)
+	if err == nil && len(all) == 0 {
+		err = fmt.Errorf("--out %s: there are no data in data/TASK/*.csv, and no runs to take them from", j.out)
 	}
 	for _, s := range all {
 		path := s.labels["path"]
 		for _, name := range calibrationColumns {
 			if s.columns[name] == nil {
-				return nil, nil, fmt.Errorf("%s has no column %q", path, name)
+				return nil, fmt.Errorf("%s has no column %q", path, name)
 			}
 		}
 		if s.rows() <= settled {
-			return nil, nil, fmt.Errorf("%s: calibration is judged from iteration %d on, and the run has %d",
-				path, settled, s.rows())
+			return nil, fmt.Errorf("%s: calibration is judged from iteration %d on, and the run has %d", path, settled,
+				s.rows())
 		}
-		s.labels["task"], s.labels["run"] = filepath.Base(filepath.Dir(path)),
-			strings.TrimSuffix(filepath.Base(path), ".csv")
+		s.labels["run"] = strings.TrimSuffix(filepath.Base(path), ".csv")
 		s.labels["name"], s.color = s.labels["run"][:max(0, strings.LastIndex(s.labels["run"], "-s"))], -1
-		above := make([]float64, s.rows())
-		for i := range above {
-			above[i] = s.columns["held_out_log_likelihood"][i] - s.columns["gaussian_log_likelihood"][i]
-		}
-		s.columns["above_gaussian"] = above
+		s.columns["above_gaussian"] = floats.SubTo(make([]float64, s.rows()), s.columns["held_out_log_likelihood"],
+			s.columns["gaussian_log_likelihood"])
 		if s.columns["target_std"] != nil {
 			s.labels["explains"] = "yes"
 		}
-		for i, deviation := range s.columns["target_std"] { // the variance of lambda-returns that values leave
-			unexplained := deviation * deviation
-			total := unexplained / (1 - s.columns["explained_variance"][i])
-			if math.IsNaN(total) || math.IsInf(total, 0) { // lambda-returns that do not vary
-				unexplained, total = math.NaN(), math.NaN()
-			}
-			s.columns["unexplained"], s.columns["total"] = append(s.columns["unexplained"], unexplained),
-				append(s.columns["total"], total)
-		}
 	}
 	distinguish(all)
-	return all, nil, nil
+	return all, err
 }

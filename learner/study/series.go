@@ -196,8 +196,10 @@ func (j *job) readData(pattern string, labels []string, wanted ...string) (all [
 			return nil, err
 		}
 		for _, s := range found {
-			s.record = made
-			s.labels["path"] = path
+			s.record, s.labels["path"] = made, path
+			if s.labels["task"] == "" {
+				s.labels["task"] = filepath.Base(filepath.Dir(path))
+			}
 		}
 		all = append(all, found...)
 	}

@@ -210,8 +210,7 @@ func TestProvenance(t *testing.T) {
 	all = append(all, of(runs.Build{Program: "commit a", Machine: "one"},
 		runs.Build{Iteration: 7, Program: "commit b", Machine: "two"}), of())
 	const want = "**Made by several programs**, whose results may differ in more than the page says: 1 table by " +
-		"commit a; 1 table by commit a, then by commit b; " +
-		"1 table by a program that kept no record. one; two"
+		"commit a. one; 1 table by commit a. one, commit b. two; 1 table by a program that kept no record"
 	if got := provenance(all); got != want {
 		t.Errorf("provenance %q, want %q", got, want)
 	}
