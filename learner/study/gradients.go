@@ -112,15 +112,12 @@ func (m *gradients) subjects(ctx context.Context, j *job) (all []*config.Setting
 	at := strings.Trim(strings.ReplaceAll(fmt.Sprint(m.at), " ", ","), "[]")
 	var trials []*trial
 	for _, env := range m.envs {
-		t := &trial{name: env}
-		t.assignments = slices.Concat([]config.Assignment{unevaluated, {Name: "preset", Value: string(config.Best)}},
-			common, []config.Assignment{
-				{Name: "env", Value: env}, {Name: "algorithm", Value: m.algorithm}, {Name: "estimator", Value: "dbqpg"},
-				{Name: "seed", Value: fmt.Sprint(m.seed)}, {Name: "keep_checkpoints", Value: at},
-				{Name: "iterations", Value: fmt.Sprint(max(1, slices.Max(m.at)))},
-				{Name: "run_dir", Value: j.path("runs", env, m.algorithm+"-dbqpg", fmt.Sprintf("s%d", m.seed))},
-			})
-		if t.settings, err = config.Resolve(t.assignments...); err != nil {
+		t, err := newTrial(j, variant{As: "dbqpg"}, slices.Concat(
+			[]config.Assignment{unevaluated, {Name: "preset", Value: string(config.Best)}}, common,
+			[]config.Assignment{{Name: "env", Value: env}, {Name: "algorithm", Value: m.algorithm},
+				{Name: "estimator", Value: "dbqpg"}, {Name: "seed", Value: fmt.Sprint(m.seed)},
+				{Name: "keep_checkpoints", Value: at}, {Name: "iterations", Value: fmt.Sprint(max(1, slices.Max(m.at)))}}))
+		if err != nil {
 			return nil, err
 		}
 		trials, all = append(trials, t), append(all, t.settings)
@@ -142,10 +139,6 @@ func (m *gradients) subjects(ctx context.Context, j *job) (all []*config.Setting
 func hasCheckpoints(s *config.Settings, at []uint) error {
 	if s.Estimator == config.MonteCarlo {
 		return fmt.Errorf("%s: the run has learned no kernel: measure one of --estimator dbqpg or uapg", s.RunDir)
-	}
-	if s.FisherSamples != 1 {
-		return fmt.Errorf("%s: gradients are measured with the Fisher matrix from their own samples: "+
-			"take a run of --fisher-samples 1x", s.RunDir)
 	}
 	kept, err := runs.Iterations(runs.Checkpoints(s.RunDir))
 	if err != nil {

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/dbqpg/dbqpg/internal/chart"
 	"github.com/dbqpg/dbqpg/internal/stats"
@@ -29,7 +28,7 @@ type aggregate struct {
 }
 
 func (t *scores) write(p *page, all []*series) {
-	var rows, pairs [][]string
+	var rows [][]string
 	drawn := chart.Figure{nil}
 	for _, group := range grouped(all, t.Rows...) {
 		a := t.aggregate(p, group)
@@ -37,18 +36,12 @@ func (t *scores) write(p *page, all []*series) {
 			continue
 		}
 		name := group[0].label(t.Rows...)
-		of := fmt.Sprintf("%d, %s", len(a.tasks), plural(a.runs, "run"))
 		panel := chart.Panel{Title: fmt.Sprintf("%s, %d tasks, %s each", name, len(a.tasks), plural(a.runs, "run")),
 			X: "score", Y: "share of runs above"}
 		for i, v := range a.variants {
 			score := interval(a.scores[i], resamples, stats.Pooled(stats.IQM))
-			rows = append(rows, []string{name, of, v.label("name"), estimate(score)})
-			for k, other := range a.variants[:i] {
-				improvement := interval(slices.Concat(a.scores[i], a.scores[k]), resamples,
-					stats.ProbabilityOfImprovement)
-				pairs = append(pairs, []string{name, of, v.label("name") + " above " + other.label("name"),
-					estimate(improvement)})
-			}
+			rows = append(rows, []string{name, fmt.Sprintf("%d, %s", len(a.tasks), plural(a.runs, "run")),
+				v.label("name"), estimate(score)})
 			panel.Series = append(panel.Series, a.profile(i))
 		}
 		drawn[0] = append(drawn[0], panel)
@@ -58,14 +51,11 @@ func (t *scores) write(p *page, all []*series) {
 	}
 	p.heading("Over the tasks")
 	p.table(append([][]string{{"runs", "tasks", "variant", "score"}}, rows...))
-	p.table(append([][]string{{"runs", "tasks", "pair", "probability"}}, pairs...))
 	p.figures[t.Name] = drawn
 	fmt.Fprintf(p, "\n![Performance profiles](%s.png)\n", t.Name)
 	p.text(`On each task 0 is the return of the first iteration and 1 the best variant's final one; all tasks have as
-many runs. The score is the interquartile mean over tasks and runs. The probability that a run of one
-variant is above a run of the other on the same task is averaged over the tasks. The profile is the share
-of the runs above each score. Intervals, of five runs a task or more, are stratified by task, and
-take the scale for known.`)
+many runs. The score is the interquartile mean over tasks and runs, the profile the share of the runs above each score.
+Intervals, of five runs a task or more, are stratified by task, and take the scale for known.`)
 }
 
 // aggregate scores the tasks that have all of the variants that most tasks have, unless no variant learns anything.

@@ -13,18 +13,14 @@ import (
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/policy"
 	"github.com/dbqpg/dbqpg/internal/stats"
-	"github.com/dbqpg/dbqpg/internal/streams"
 	"github.com/dbqpg/dbqpg/learner/bench"
 	"github.com/dbqpg/dbqpg/learner/collect"
 	"github.com/dbqpg/dbqpg/learner/device"
 	"github.com/dbqpg/dbqpg/learner/runs"
 	"github.com/dbqpg/dbqpg/learner/session"
-	"github.com/dbqpg/dbqpg/proto"
+	"github.com/dbqpg/dbqpg/learner/train"
 	"github.com/dbqpg/dbqpg/sim"
 )
-
-// measured contains measured numbers, by name.
-type measured map[string][]float64
 
 // updates is the measurement of the durations of updates on batches of several sizes. The estimators are measured in
 // turns, so that other load on the machine affects them alike.
@@ -80,9 +76,10 @@ func (m *updates) prepare(*job) (err error) {
 	return nil
 }
 
-const stepSuffix = " step" // after a variant's name: the policy step's part
+var speedColumns = []string{"estimator", "samples", "seconds", "seconds_low", "seconds_high", "estimation_seconds"}
 
-// measure times updates on batches of all sizes, and publishes wall-clock.csv.
+// measure times updates on batches of all sizes, and publishes wall-clock.csv: the medians of the rounds, with the
+// interquartile range, and those of the estimation alone.
 func (m *updates) measure(ctx context.Context, j *job, _ func() error) error {
 	any := m.settings[m.Variants[0].As]
 	computer, err := device.Open(any.Device)
@@ -90,92 +87,77 @@ func (m *updates) measure(ctx context.Context, j *job, _ func() error) error {
 		return err
 	}
 	defer computer.Close()
-	shape := policy.Shape{Observation: m.task.ObservationDim, Action: m.task.ActionDim, Hidden: any.Hidden}
-	p := &proto.Policy{Hidden: shape.Hidden, Params: shape.Init(streams.New(m.seed, streams.Policy),
-		any.InitialStd.Of(m.task))}
-	normalizer := policy.Identity(m.task.ObservationDim, any.Clip)
-	p.Mean, p.Std, p.Clip = normalizer.Mean, normalizer.Std, normalizer.Clip
-	var timings []measured
+	run := train.NewRun(computer.Backend, any, m.task)
+	run.Start(1)
+	table := map[string][][]string{} // by variant
 	sampling := session.Sampling{Task: m.task, Seed: m.seed, Actors: config.AutoActors}
 	err = session.Sample(ctx, sampling, func(ctx context.Context, collector *collect.Collector) error {
 		for _, size := range m.sizes {
 			j.log.Info("timing updates", "samples", size, "rounds", m.rounds)
-			p.Batch = uint64(size)
-			batch, err := collector.Collect(ctx, collect.Order{Policy: p, Steps: int(size)})
+			batch, err := collector.Collect(ctx, collect.Order{Policy: run.Policy(uint64(size)), Steps: int(size)})
 			if err != nil {
 				return err
 			}
-			timing, err := m.time(ctx, computer.Backend, batch)
+			whole, estimation, err := m.time(ctx, computer.Backend, batch)
 			if err != nil {
 				return fmt.Errorf("%d samples: %w", size, err)
 			}
-			timings = append(timings, timing)
+			for _, v := range m.Variants {
+				row := []string{v.As, fmt.Sprint(batch.Steps)}
+				for _, x := range []float64{stats.Quantile(whole[v.As], 0.5), stats.Quantile(whole[v.As], 0.25),
+					stats.Quantile(whole[v.As], 0.75), stats.Quantile(estimation[v.As], 0.5)} {
+					row = append(row, rounded(x, -1))
+				}
+				table[v.As] = append(table[v.As], row)
+			}
 		}
 		return nil
 	})
 	if err != nil {
 		return err
 	}
+	rows := [][]string{speedColumns}
+	for _, v := range m.Variants {
+		rows = append(rows, table[v.As]...)
+	}
 	r := &record{Settings: texts{}, Builds: []runs.Build{*thisProgram()}}
 	r.Note = fmt.Sprintf("Peak memory of the process %.0f MB.", float64(device.PeakMemory())/1e6)
-	return writeRecorded(j.path("wall-clock"), r, m.rows(timings))
+	return writeRecorded(j.path("wall-clock"), r, rows)
 }
 
-// time times updates on a batch in turns. The first round is a warm-up.
-func (m *updates) time(ctx context.Context, backend compute.Backend, batch *collect.Batch) (_ measured, err error) {
+// time times updates on a batch in turns, and their parts without the policy's step, by variant. The first round is a
+// warm-up.
+func (m *updates) time(ctx context.Context, backend compute.Backend, batch *collect.Batch) (whole,
+	estimation map[string][]float64, err error) {
 	defer compute.Catch(&err)
 	moments := policy.NewMoments(m.task.ObservationDim)
 	for _, e := range batch.Episodes {
 		moments.Add(e.Observations)
 	}
 	normalizer := moments.Normalizer(m.settings[m.Variants[0].As].Clip)
-	arrays := measured{"steps": {float64(batch.Steps)}}
+	whole, estimation = map[string][]float64{}, map[string][]float64{}
 	for round := range m.rounds + 1 {
 		for _, v := range m.Variants {
 			if err := ctx.Err(); err != nil {
-				return nil, err
+				return nil, nil, err
 			}
-			step := 0.0
+			var step time.Duration
 			took, err := bench.Update(backend, m.settings[v.As], m.task, batch.Episodes, normalizer,
 				func(stage string, took time.Duration) {
 					if stage == "policy step" {
-						step = took.Seconds()
+						step = took
 					}
 				})
 			if err != nil {
-				return nil, fmt.Errorf("%s: %w", v.Name, err)
+				return nil, nil, fmt.Errorf("%s: %w", v.Name, err)
 			}
 			if round > 0 {
-				arrays[v.As] = append(arrays[v.As], took.Seconds())
-				arrays[v.As+stepSuffix] = append(arrays[v.As+stepSuffix], step)
+				whole[v.As] = append(whole[v.As], took.Seconds())
+				estimation[v.As] = append(estimation[v.As], (took - step).Seconds())
 			}
 		}
 	}
-	return arrays, nil
-}
-
-var speedColumns = []string{"estimator", "samples", "seconds", "seconds_low", "seconds_high", "estimation_seconds"}
-
-// rows returns the medians of the rounds, with the interquartile range, and of the estimation alone.
-func (m *updates) rows(timings []measured) [][]string {
-	rows := [][]string{speedColumns}
-	for _, v := range m.Variants {
-		for _, timing := range timings {
-			x := timing[v.As]
-			rest := make([]float64, len(x))
-			for i, took := range x {
-				rest[i] = took - timing[v.As+stepSuffix][i]
-			}
-			row := []string{v.As}
-			for _, x := range []float64{timing["steps"][0], stats.Quantile(x, 0.5), stats.Quantile(x, 0.25),
-				stats.Quantile(x, 0.75),
-				stats.Quantile(rest, 0.5)} {
-				row = append(row, rounded(x, -1))
-			}
-			rows = append(rows, row)
-		}
-	}
-	return rows
+	return whole, estimation, nil
 }
 
 func (m *updates) read(j *job) (all []*series, _ []string, err error) {
