@@ -113,18 +113,19 @@ func (m *gradients) subjects(ctx context.Context, j *job) (all []*config.Setting
 	var trials []*trial
 	for _, env := range m.envs {
 		t, err := newTrial(j, variant{As: "dbqpg"}, slices.Concat(
-			[]config.Assignment{unevaluated, {Name: "preset", Value: string(config.Best)}}, common,
+			[]config.Assignment{{Name: "preset", Value: string(config.Best)}}, common,
 			[]config.Assignment{{Name: "env", Value: env}, {Name: "algorithm", Value: m.algorithm},
 				{Name: "estimator", Value: "dbqpg"}, {Name: "seed", Value: fmt.Sprint(m.seed)},
-				{Name: "keep_checkpoints", Value: at}, {Name: "iterations", Value: fmt.Sprint(max(1, slices.Max(m.at)))}}))
+				{Name: "keep_checkpoints", Value: at},
+				{Name: "iterations", Value: fmt.Sprint(max(1, slices.Max(m.at)))}}))
 		if err != nil {
 			return nil, err
 		}
 		trials, all = append(trials, t), append(all, t.settings)
 	}
 	for _, t := range trials {
-		complete, err := runs.Complete(t.settings)
-		if err == nil && !complete {
+		done, all, err := runs.Done(t.settings)
+		if err == nil && done < all {
 			j.log.Info("training", "run", t.name, t.settings.Unit(), t.total())
 			err = t.train(ctx, device.Cores())
 		}
