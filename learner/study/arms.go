@@ -48,7 +48,8 @@ func armOf(name string, s *config.Settings) (change func(l *train.Learner), err 
 		return nil, fmt.Errorf("arm: there is no %q; there are %s", name, strings.Join(sortedKeys(arms), ", "))
 	}
 	if change = arm(s); change == nil {
-		return nil, fmt.Errorf("arm: %s is not for %s by %s with the targets %s", name, s.Estimator, s.Algorithm, s.Targets)
+		return nil, fmt.Errorf("arm: %s is not for %s by %s with the targets %s", name, s.Estimator, s.Algorithm,
+			s.Targets)
 	}
 	return change, nil
 }

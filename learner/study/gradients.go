@@ -113,10 +113,11 @@ func (m *gradients) subjects(ctx context.Context, j *job) (all []*config.Setting
 	var trials []*trial
 	for _, env := range m.envs {
 		t, err := newTrial(j, variant{As: "dbqpg"}, slices.Concat(
-			[]config.Assignment{unevaluated, {Name: "preset", Value: string(config.Best)}}, common,
+			[]config.Assignment{{Name: "preset", Value: string(config.Best)}}, common,
 			[]config.Assignment{{Name: "env", Value: env}, {Name: "algorithm", Value: m.algorithm},
 				{Name: "estimator", Value: "dbqpg"}, {Name: "seed", Value: fmt.Sprint(m.seed)},
-				{Name: "keep_checkpoints", Value: at}, {Name: "iterations", Value: fmt.Sprint(max(1, slices.Max(m.at)))}}))
+				{Name: "keep_checkpoints", Value: at},
+				{Name: "iterations", Value: fmt.Sprint(max(1, slices.Max(m.at)))}}))
 		if err != nil {
 			return nil, err
 		}

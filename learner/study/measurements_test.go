@@ -355,7 +355,7 @@ func TestQuality(t *testing.T) {
 	for more, want := range map[string]string{
 		"--at 1,7": "has checkpoints of the iterations [0 1 2], but none of [7]: train a run with " +
 			"--keep-checkpoints",
-		"--reference 500": "measurement was sizes [100 200], 3 repeats, reference 1000, sampling seed 1 and is now sizes",
+		"--reference 500": "measurement was sizes [100 200], 3 repeats, reference 1000, sampling seed 1 and is now",
 		"--run " + run:    "is a run of the same name",
 	} {
 		at, more := "0,2", strings.Fields(more)

@@ -195,8 +195,8 @@ type target struct {
 	of   train.Targets
 }
 
-// targets returns those of tables; training's are the last. All go on after a time limit if training's do. The first two
-// have the same expectation of the gradient.
+// targets returns those of tables; the last are training's. All go on after a time limit if training's do. The expected
+// gradient of the first two is the same.
 func (p *probe) targets() []target {
 	s := p.settings
 	return []target{

@@ -89,7 +89,8 @@ var (
 
 // evaluationTable returns a run's evaluations.
 func evaluationTable(s *config.Settings, method string) ([][]string, error) {
-	e, err := readColumns(runs.Evaluations(s.RunDir), "iteration", "steps", "mean_action_return", "sampled_action_return")
+	e, err := readColumns(runs.Evaluations(s.RunDir), "iteration", "steps", "mean_action_return",
+		"sampled_action_return")
 	if err != nil {
 		return nil, fmt.Errorf("%w; train with --evaluate-every", err)
 	}
@@ -146,7 +147,9 @@ func readEvaluations(j *job) ([]*series, error) {
 			return nil, fmt.Errorf("%s: %w", runs[0].labels["path"], err)
 		}
 	}
-	all = slices.DeleteFunc(all, func(s *series) bool { return s.rows() == 0 || s.columns["steps"][s.rows()-1] < budget })
+	all = slices.DeleteFunc(all, func(s *series) bool {
+		return s.rows() == 0 || s.columns["steps"][s.rows()-1] < budget
+	})
 	if len(all) == 0 {
 		return nil, fmt.Errorf("--out %s: there are no evaluations of a million steps in data/TASK/*.csv "+
 			"or baselines/TASK/*.csv, and no runs to take them from", j.out)

@@ -24,7 +24,7 @@ import (
 	"github.com/dbqpg/dbqpg/learner/session"
 )
 
-// complete trains and publishes every run, several at a time, and calls completed after each. It skips complete runs and
+// complete trains and publishes all runs, several at a time, and calls completed after each. It skips complete runs and
 // resumes interrupted ones. A run that fails does not stop the others.
 func complete(ctx context.Context, j *job, trials []*trial, parallel int, completed func() error) error {
 	var group errgroup.Group
@@ -126,7 +126,8 @@ func trainCommand() *cobra.Command {
 		}
 		display := runs.NewDisplay(os.Stderr)
 		log := slog.New(slog.NewTextHandler(display, nil))
-		return session.Train(cmd.Context(), session.Config{Settings: settings, Display: display, Log: log, Change: change})
+		return session.Train(cmd.Context(), session.Config{Settings: settings, Display: display, Log: log,
+			Change: change})
 	}
 	return cmd
 }

@@ -74,7 +74,7 @@ func (m *training) prepare(j *job) error {
 	for _, e := range entries {
 		for _, place := range config.Grid(e.axes...) {
 			for _, v := range e.variants {
-				t, err := newTrial(j, v, slices.Concat([]config.Assignment{unevaluated}, e.common, place, v.assignments()))
+				t, err := newTrial(j, v, slices.Concat(e.common, place, v.assignments()))
 				if err == nil && published[t.data] {
 					err = fmt.Errorf("%s is there twice", t.name)
 				}

@@ -98,6 +98,7 @@ var unevaluated = config.Assignment{Name: "evaluate_every", Value: "0"}
 
 // newTrial returns the run of a variant.
 func newTrial(j *job, v variant, assignments []config.Assignment) (*trial, error) {
+	assignments = append([]config.Assignment{unevaluated}, assignments...)
 	s, err := config.Resolve(assignments...)
 	if err == nil {
 		_, err = armOf(v.arm, s)
