@@ -22,7 +22,7 @@ RPATH='$ORIGIN/../lib' charts/images/build.sh cpu "$work/programs"
 	printf '| file | bytes |\n|---|---|\n'
 	(cd "$work/programs" && find bin lib -type f -printf '| %p | %s |\n' | sort)
 	printf '\n| component | version | licence | used for |\n|---|---|---|---|\n'
-	grep -E '^\| (MuJoCo|Gymnasium|OpenBLAS|Preact|uPlot|three\.js) ' THIRD_PARTY_NOTICES.md
+	grep -E '^\| (MuJoCo|Gymnasium|OpenBLAS|Preact|uPlot|three\.js) ' THIRD_PARTY_NOTICES.md | sed 's/^\(| \(Preact\|uPlot\|three\).*\)/\1 pages in the browser |/'
 	printf '\n| Go module | version |\n|---|---|\n'
 	go version -m "$work"/programs/bin/* | awk '$1 == "dep" { print "| " $2 " | " $3 " |" }' | sort -u
 } >"$work/programs/CONTENTS.md"

@@ -25,7 +25,7 @@ def fetch(name: str) -> pathlib.Path:
     policies = json.loads(_read(hub, "policies.json"))
     if name not in policies:
         raise FileNotFoundError(f"{SCHEME}{name}: {hub} has no such policy; it has {', '.join(sorted(policies))}")
-    digest = policies[name]["sha256"]
+    digest: str = policies[name]["sha256"]
     cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
     directory = cache / "dbqpg" / os.path.basename(digest) / os.path.basename(name)
     if directory.exists():
