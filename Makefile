@@ -19,7 +19,7 @@ IMAGES = coordinator actor learner-cpu learner
 S3_SERVER = github.com/versity/versitygw/cmd/versitygw@v1.8.0
 
 .DEFAULT_GOAL := help
-.PHONY: help docs setup train test race web browser python lint size bench fuzz soak s3-server cuda ptx cuda-golden cuda-check cuda-check-build images release release-images images-check chart chart-e2e image-names clean distclean
+.PHONY: help docs setup train test race web browser python wheel wheel-check policies lint size bench fuzz soak s3-server cuda ptx cuda-golden cuda-check cuda-check-build images release release-images images-check chart chart-e2e image-names clean distclean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 18
@@ -52,6 +52,17 @@ docs: ## Build the documentation as a site, into site/; the first run fetches it
 
 python: setup ## Check and test the Python package; the first run fetches its environment (250 MB)
 	@scripts/python.sh
+
+wheel: setup ## Build the Python package with the programs inside, for this machine's type, into dist/; TAG is its version
+	@scripts/wheel.sh $(TAG) dist
+
+wheel-check: ## Test the wheel in dist/ in an empty environment, without Go and the checkout; fetches Gymnasium and pandas
+	@scripts/wheel_check.sh dist/dbqpg-*.whl
+
+policies: setup ## Pack the best policy of each task in SOURCE, a directory of runs, into dist/policies/, for hub:TASK
+	@scripts/venv.sh .deps/python python/requirements.txt "the environment of the Python package (250 MB)"
+	@go build -o bin/ ./learner
+	@PYTHONPATH=python .deps/python/bin/python scripts/policies.py bin/learner $(SOURCE) dist/policies
 
 lint: setup ## Check style and import rules (.golangci.yml), scripts, workflows and the Dockerfile; the first run builds the linters
 	@scripts/lint.sh
@@ -99,7 +110,7 @@ images: ## Build the chart's images with Docker (or DOCKER=podman or buildah); R
 			--tag $$(charts/images/name.sh $(REGISTRY) $(TAG) $$target) . || exit 1; \
 	done
 
-release: setup ## Build a release into dist/: programs, bill of materials, chart, checksums (scripts/release.sh); TAG is its version
+release: setup ## Build a release into dist/: programs, wheel, bill of materials, chart, checksums (scripts/release.sh); TAG is its version
 	@scripts/release.sh $(TAG) dist
 
 release-images: ## Build the images of a release for several platforms with docker buildx; BUILDFLAGS=--push publishes them

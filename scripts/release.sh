@@ -2,6 +2,7 @@
 # Builds what a release consists of besides the images, into DIR, and publishes nothing: scripts/release.sh VERSION [DIR]
 #   dbqpg-VERSION-linux-ARCH.tar.gz        coordinator, learner and actor with their libraries and licences, for this machine's type
 #   coordinator-VERSION-linux-{amd64,arm64} alone: a static program
+#   dbqpg-VERSION-py3-none-manylinux*.whl  the Python package with the programs inside, for this machine's type (scripts/wheel.sh)
 #   dbqpg-VERSION.cdx.json                 a bill of materials (CycloneDX) of the Go modules
 #   dbqpg-VERSION.tgz                      the chart, and with HELM_KEY and HELM_KEYRING dbqpg-VERSION.tgz.prov, its provenance
 #   SHA256SUMS
@@ -24,6 +25,8 @@ name=dbqpg-$VERSION-linux-$arch
 # shellcheck disable=SC2016 # the loader's own variable
 RPATH='$ORIGIN/../lib' charts/images/build.sh cpu "$work/$name"
 tar c -C "$work" --owner=0 --group=0 --sort=name "$name" | gzip -n >"$dir/$name.tar.gz"
+
+scripts/wheel.sh "$VERSION" "$dir"
 
 commandline=github.com/dbqpg/dbqpg/internal/commandline
 for arch in amd64 arm64; do

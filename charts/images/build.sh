@@ -39,6 +39,12 @@ for directory in .deps/mujoco/lib .deps/openblas/lib; do
 done
 cp -r .deps/licenses/. "$out/licenses/"
 cp LICENSE THIRD_PARTY_NOTICES.md "$out/licenses/"
+cp "$(go env GOROOT)/LICENSE" "$out/licenses/go"
+go version -m "$out"/bin/* | awk '$1 == "dep" { print $2 }' | sort -u | xargs go list -m -f '{{.Path}} {{.Dir}}' | while read -r module place; do
+	mkdir -p "$out/licenses/modules/$module"
+	find "$place" -maxdepth 1 -type f '(' -iname '*licen[cs]e*' -o -iname 'copying*' -o -iname 'notice*' ')' \
+		-exec cp -t "$out/licenses/modules/$module" '{}' +
+done
 
 # Every other library must come from the base images, except the driver, which the node provides.
 for library in $(needed "$out"/bin/* "$out"/lib/*); do

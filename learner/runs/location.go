@@ -21,6 +21,7 @@ import (
 
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/epochs"
+	"github.com/dbqpg/dbqpg/internal/hub"
 	"github.com/dbqpg/dbqpg/internal/policy"
 	"github.com/dbqpg/dbqpg/internal/store"
 	"github.com/dbqpg/dbqpg/sim"
@@ -41,12 +42,16 @@ type Checkpoint struct {
 	Settings map[string]string // of its run, by name
 }
 
-// Argument requires one argument, a run or checkpoint. It is a cobra.PositionalArgs.
-func Argument(cmd *cobra.Command, args []string) error {
+// Argument requires one argument, a run or checkpoint. It is a cobra.PositionalArgs. It fetches a policy hub:NAME, and
+// replaces the argument by the run's directory.
+func Argument(cmd *cobra.Command, args []string) (err error) {
 	if len(args) != 1 {
 		return fmt.Errorf("%s: name one run, such as runs/Swimmer-v5/trpo-mc-s1, or a checkpoint's file", cmd.Name())
 	}
-	return nil
+	if name, ok := strings.CutPrefix(args[0], hub.Scheme); ok {
+		args[0], err = hub.Fetch(cmd.Context(), name)
+	}
+	return err
 }
 
 // Flag adds the flag --checkpoint, which chooses among a run's checkpoints.

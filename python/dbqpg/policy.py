@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dbqpg import tensors
+from dbqpg import hub, tensors
 
 Floats = npt.NDArray[np.float64]
 
@@ -98,8 +98,9 @@ class Policy:
 def load(path: str | os.PathLike[str], checkpoint: str | int = "best", seed: int | None = None) -> Policy:
     """Loads a policy.
 
-    path is a folder of `learner export`, a run's directory, or a file: policy.safetensors or a checkpoint. checkpoint
-    says which of a run's, "best", "newest" or an iteration's number. seed is that of sampled actions.
+    path is a folder of `learner export`, a run's directory, a file (policy.safetensors or a checkpoint), or the name of a
+    trained policy, "hub:Hopper-v5" (dbqpg.hub). checkpoint says which of a run's, "best", "newest" or an iteration's
+    number. seed is that of sampled actions.
     """
     file = find(path, checkpoint)
     arrays, metadata = tensors.read(file)
@@ -111,7 +112,8 @@ def load(path: str | os.PathLike[str], checkpoint: str | int = "best", seed: int
 
 def find(path: str | os.PathLike[str], checkpoint: str | int = "best") -> pathlib.Path:
     """Returns the file that load reads."""
-    place = pathlib.Path(path)
+    name = os.fspath(path)
+    place = hub.fetch(name.removeprefix(hub.SCHEME)) if name.startswith(hub.SCHEME) else pathlib.Path(path)
     if place.is_file():
         return place
     if (place / "policy.safetensors").is_file():

@@ -6,7 +6,7 @@ import csv
 import json
 import os
 import pathlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ import numpy.typing as npt
 from dbqpg.policy import Policy, home, load
 
 COUNTS = {"iteration", "steps", "episodes"}
+IDENTITY = ("env", "algorithm", "estimator", "seed")
 
 
 class Table(Mapping[str, npt.NDArray[Any]]):
@@ -36,6 +37,10 @@ class Table(Mapping[str, npt.NDArray[Any]]):
     @property
     def rows(self) -> int:
         return max((len(column) for column in self.columns.values()), default=0)
+
+    def row(self, i: int) -> dict[str, Any]:
+        """Returns row i as Python's own numbers, by column."""
+        return {name: column[i].item() for name, column in self.columns.items()}
 
     def to_pandas(self) -> Any:
         """Returns the table as a pandas.DataFrame."""
@@ -61,6 +66,28 @@ class Run:
         return load(self.directory, checkpoint, seed)
 
 
+class Runs(list[Run]):
+    """Several runs."""
+
+    def to_pandas(self, table: str = "progress", settings: Sequence[str] = ()) -> Any:
+        """Returns the runs' rows of "progress" or "evaluations" in one tidy pandas.DataFrame.
+
+        Each row begins with its run: `run` (the directory), `env`, `algorithm`, `estimator`, `seed` and the settings that are named,
+        as numbers or truth values where they are.
+        """
+        import pandas
+
+        names = [*IDENTITY, *(name for name in settings if name not in IDENTITY)]
+        frames = []
+        for run in self:
+            frame = getattr(run, table).to_pandas()
+            for i, name in enumerate(names):
+                frame.insert(i, name, _typed(run.settings.get(name, "")), allow_duplicates=True)
+            frame.insert(0, "run", str(run.directory))
+            frames.append(frame)
+        return pandas.concat(frames, ignore_index=True) if frames else pandas.DataFrame(columns=["run", *names])
+
+
 def read_run(directory: str | os.PathLike[str]) -> Run:
     """Reads a run's directory, also while it is training."""
     place = pathlib.Path(directory)
@@ -70,25 +97,26 @@ def read_run(directory: str | os.PathLike[str]) -> Run:
     return Run(place, _settings(files / "config.yaml"), read_table(files / "progress.csv"), read_table(files / "evaluations.csv"))
 
 
-def read_runs(directory: str | os.PathLike[str]) -> list[Run]:
+def read_runs(directory: str | os.PathLike[str]) -> Runs:
     """Reads all runs below a directory, sorted by path."""
     found = {path.parent for path in pathlib.Path(directory).rglob("config.yaml")}
     runs = {place.parent if place.name.startswith("epoch-") else place for place in found}
     runs = {place.parent if place.name.startswith("id-") else place for place in runs}
-    return [read_run(place) for place in sorted(runs)]
+    return Runs(read_run(place) for place in sorted(runs))
 
 
-def read_table(path: str | os.PathLike[str]) -> Table:
-    """Reads a table of numbers in CSV with a header. A file that does not exist (yet) is an empty table."""
+def read_table(path: str | os.PathLike[str], skip: int = 0) -> Table:
+    """Reads a table of numbers in CSV with a header, from row skip on. A file that does not exist (yet) is an empty table."""
     try:
         text = pathlib.Path(path).read_text()
     except FileNotFoundError:
         return Table({})
     complete = text[: text.rfind("\n") + 1]  # the last line may be under way
-    header, *rows = csv.reader(complete.splitlines()) if complete else [[]]
+    first, *lines = complete.splitlines() or [""]
+    header, *rows = csv.reader([first, *lines[skip:]]) if first else [[]]
     if len(set(header)) != len(header):
         raise ValueError(f"{os.fspath(path)}: a column is there twice")
-    for number, row in enumerate(rows, 2):
+    for number, row in enumerate(rows, skip + 2):
         if len(row) != len(header):
             raise ValueError(f"{os.fspath(path)}:{number}: {len(row)} cells in {len(header)} columns")
     columns: dict[str, npt.NDArray[Any]] = {}
@@ -109,11 +137,19 @@ def _settings(path: pathlib.Path) -> dict[str, str]:
     for line in path.read_text().splitlines():
         name, colon, value = line.partition(":")
         if colon and not name.startswith(("#", " ")):
-            settings[name] = _unquoted(value.strip())
+            settings[name] = unquoted(value.strip())
     return settings
 
 
-def _unquoted(value: str) -> str:
+def _typed(value: str) -> Any:
+    """Returns a setting's value as a number or a truth value, if it is one."""
+    try:
+        return json.loads(value)
+    except ValueError:
+        return value
+
+
+def unquoted(value: str) -> str:
     try:
         return str(json.loads(value)) if value.startswith('"') else value
     except ValueError:  # an escape that JSON does not have

@@ -56,3 +56,17 @@ def test_names_what_is_no_run(tmp_path: pathlib.Path) -> None:
         dbqpg.read_run(tmp_path)
     with pytest.raises(FileNotFoundError, match="neither a policy nor a run"):
         dbqpg.load(tmp_path)
+
+
+def test_runs_as_one_frame(trained: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    for seed in (1, 2):
+        shutil.copytree(trained, tmp_path / f"run-{seed}")
+        config = tmp_path / f"run-{seed}/config.yaml"
+        config.write_text(config.read_text().replace("\nseed: 1\n", f"\nseed: {seed}\n"))
+    frame = dbqpg.read_runs(tmp_path).to_pandas(settings=["gamma", "bootstrap"])
+    assert list(frame.columns[:7]) == ["run", "env", "algorithm", "estimator", "seed", "gamma", "bootstrap"]
+    assert frame["seed"].tolist() == [1, 1, 2, 2] and frame["seed"].dtype == np.int64 and frame["gamma"].dtype == np.float64
+    assert frame["bootstrap"].dtype == bool and frame["iteration"].tolist() == [0, 1, 0, 1]
+    evaluations = dbqpg.read_runs(tmp_path).to_pandas("evaluations")
+    assert len(evaluations) == 6 and np.isfinite(evaluations["mean_action_return"]).all()
+    assert list(dbqpg.Runs().to_pandas().columns) == ["run", "env", "algorithm", "estimator", "seed"]
