@@ -156,7 +156,7 @@ func (s *Settings) validateTask(v *findings) {
 	if s.Estimator == MonteCarlo || !layers || err != nil {
 		return
 	}
-	parameters := policy.Shape{Observation: task.ObservationDim, Action: task.ActionDim, Hidden: s.Hidden}.NumParams()
+	parameters := policy.ShapeOf(task, s.Hidden).NumParams()
 	v.require(s.Rank >= 1, "--rank %d: at least 1 is needed", s.Rank)
 	v.require(s.Rank <= s.Batch || s.Batch < 1,
 		"--rank %d: a batch may have only %d steps; lower it, or raise --batch", s.Rank, s.Batch)

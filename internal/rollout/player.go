@@ -143,7 +143,7 @@ func (p *Player) reset() error {
 }
 
 // Evaluate is Play for an evaluation's episode of that index, which has no ticket and a random stream that no ticket
-// has. act, a method of a [policy.Actor], takes the actions: Act or ActMean.
+// has. act, a method of a [policy.Actor], takes the actions: Act or ActMode.
 func (p *Player) Evaluate(act Act, seed, index uint64, stop func() bool) (*proto.Episode, error) {
 	p.begin(streams.Key(seed, streams.Evaluation, index))
 	return p.play(act, stop)

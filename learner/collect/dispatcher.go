@@ -368,5 +368,8 @@ func (c *Config) check(e *proto.Episode, t proto.Ticket) error {
 		return fmt.Errorf("%w: %d steps, terminated %v, with a time limit of %d",
 			proto.ErrInvalid, e.Steps(), e.Terminated, task.TimeLimit)
 	}
+	if err := task.CheckActions(e.Actions); err != nil {
+		return fmt.Errorf("%w: %w", proto.ErrInvalid, err)
+	}
 	return nil
 }
