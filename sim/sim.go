@@ -20,6 +20,7 @@ type Spec struct {
 	Choices        []int     // of each element of an action, which is an index from 0; nil: elements are real numbers
 	FrameSkip      int       // engine steps an action is applied for
 	TimeLimit      int       // steps after which an episode that has not terminated is ended
+	Truncates      bool      // a limit of the environment's own may end an episode earlier: it is a Remote
 }
 
 // specs is the one table of tasks. A -v4 or -v5 task is Gymnasium's of that name. A -v2 task has the observations and
@@ -47,7 +48,8 @@ var specs = slices.Concat(
 func rows(names, model string, observations, actions int, bound float64, frameSkip, timeLimit int) (specs []Spec) {
 	low, high := slices.Repeat([]float64{-bound}, actions), slices.Repeat([]float64{bound}, actions)
 	for _, name := range strings.Fields(names) {
-		specs = append(specs, Spec{name, model, observations, actions, low, high, nil, frameSkip, timeLimit})
+		specs = append(specs, Spec{Name: name, Model: model, ObservationDim: observations, ActionDim: actions,
+			Low: low, High: high, FrameSkip: frameSkip, TimeLimit: timeLimit})
 	}
 	return specs
 }
@@ -163,5 +165,7 @@ type Saver interface {
 // A Remote is an Env that another process simulates: its caller waits most of the time.
 type Remote interface {
 	Env
-	Remote()
+
+	// Truncated reports whether the last step ended the episode without terminating it, before the Spec's time limit.
+	Truncated() bool
 }

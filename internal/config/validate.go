@@ -151,7 +151,7 @@ func (s *Settings) validateTask(v *findings) {
 	if err != nil {
 		*v = append(*v, fmt.Errorf("--env: %w", err))
 	} else {
-		s.validateInitialStd(v, task)
+		s.validateStd(v, task)
 	}
 	if s.Estimator == MonteCarlo || !layers || err != nil {
 		return
@@ -165,8 +165,11 @@ func (s *Settings) validateTask(v *findings) {
 	s.validateKernel(v, task.ObservationDim)
 }
 
-// validateInitialStd checks the standard deviation of each component of the action.
-func (s *Settings) validateInitialStd(v *findings, task sim.Spec) {
+// validateStd checks the standard deviation of each component of the action.
+func (s *Settings) validateStd(v *findings, task sim.Spec) {
+	preset := forTask(s.Env, s.Algorithm, s.Estimator, s.Preset)
+	v.require(task.Choices == nil || s.InitialStd == preset.InitialStd && s.StdRate == preset.StdRate,
+		"--initial-std and --std-rate: the actions of %s are discrete, without a standard deviation; leave them out", s.Env)
 	for i, std := range s.InitialStd.Of(task) {
 		if !(std >= minStd && std <= maxStd) {
 			v.require(false,
