@@ -38,16 +38,21 @@ type fixture struct {
 	Objective
 }
 
-func newFixture(b compute.Backend, seed uint64) fixture {
+func newFixture(b compute.Backend, seed uint64, choices ...int) fixture {
 	const n, o, a = 700, 3, 2
 	rng := rand.New(rand.NewPCG(seed, 0))
-	shape := policy.Shape{Observation: o, Action: a, Hidden: []int{5, 4}}
+	shape := policy.Shape{Observation: o, Action: a, Hidden: []int{5, 4}, Choices: choices}
 	f := fixture{b: b, s: compute.NewScope(b), params: random(rng, shape.NumParams())}
 	observations, noise := random(rng, n*o), random(rng, n*a)
 	f.observations = observations
 	f.Policy = batched.New(f.s, shape, f.params, f.s.FromSlice(n, o, observations))
-	for i, mean := range compute.ToSlice(b, f.Policy.Outputs()) {
-		noise[i] = mean + math.Exp(f.Policy.LogStd()[i%a])*noise[i]
+	outputs := compute.ToSlice(b, f.Policy.Outputs())
+	for i := range noise {
+		if choices != nil {
+			noise[i] = float64(rng.IntN(choices[i%a]))
+		} else {
+			noise[i] = outputs[i] + math.Exp(f.Policy.LogStd()[i%a])*noise[i]
+		}
 	}
 	f.Actions = f.s.FromSlice(n, a, noise)
 	weights := random(rng, n)
