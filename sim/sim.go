@@ -17,8 +17,10 @@ type Spec struct {
 	ObservationDim int       // length of an observation
 	ActionDim      int       // length of an action: one control an actuator
 	Low, High      []float64 // bounds of an action, as in Gymnasium's action_space: the engine clamps controls to them
+	Choices        []int     // of each element of an action, which is an index from 0; nil: elements are real numbers
 	FrameSkip      int       // engine steps an action is applied for
 	TimeLimit      int       // steps after which an episode that has not terminated is ended
+	Truncates      bool      // a limit of the environment's own may end an episode earlier: it is a Remote
 }
 
 // specs is the one table of tasks. A -v4 or -v5 task is Gymnasium's of that name. A -v2 task has the observations and
@@ -46,7 +48,8 @@ var specs = slices.Concat(
 func rows(names, model string, observations, actions int, bound float64, frameSkip, timeLimit int) (specs []Spec) {
 	low, high := slices.Repeat([]float64{-bound}, actions), slices.Repeat([]float64{bound}, actions)
 	for _, name := range strings.Fields(names) {
-		specs = append(specs, Spec{name, model, observations, actions, low, high, frameSkip, timeLimit})
+		specs = append(specs, Spec{Name: name, Model: model, ObservationDim: observations, ActionDim: actions,
+			Low: low, High: high, FrameSkip: frameSkip, TimeLimit: timeLimit})
 	}
 	return specs
 }
@@ -77,6 +80,20 @@ func SplitName(name string) (family string, version int) {
 		}
 	}
 	return name, 0
+}
+
+// CheckActions returns an error unless each element of these actions is an index below its number of choices. Actions
+// of real numbers need no check.
+func (s *Spec) CheckActions(actions []float32) error {
+	if s.Choices == nil {
+		return nil
+	}
+	for i, x := range actions {
+		if n := s.Choices[i%len(s.Choices)]; !(x >= 0 && x < float32(n) && x == float32(int(x))) {
+			return fmt.Errorf("element %d of an action of %s is %v, not an index below %d", i%len(s.Choices), s.Name, x, n)
+		}
+	}
+	return nil
 }
 
 // ErrUnknownTask reports the name of a task that does not exist.
@@ -148,5 +165,7 @@ type Saver interface {
 // A Remote is an Env that another process simulates: its caller waits most of the time.
 type Remote interface {
 	Env
-	Remote()
+
+	// Truncated reports whether the last step ended the episode without terminating it, before the Spec's time limit.
+	Truncated() bool
 }

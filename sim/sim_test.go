@@ -2,6 +2,7 @@ package sim
 
 import (
 	"errors"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -28,6 +29,25 @@ func TestSplitName(t *testing.T) {
 		"my-very-own": {"my-very-own", 0}, "": {"", 0}} {
 		if family, version := SplitName(name); family != want.family || version != want.version {
 			t.Errorf("%q: %q, %d", name, family, version)
+		}
+	}
+}
+
+func TestCheckActions(t *testing.T) {
+	discrete, nan := Spec{Name: "Coins", Choices: []int{2, 3}}, float32(math.NaN())
+	for _, c := range []struct {
+		spec    Spec
+		actions []float32
+		want    string
+	}{
+		{discrete, []float32{0, 2, 1, 0}, ""}, {Spec{}, []float32{-7.5, nan}, ""}, {discrete, nil, ""},
+		{discrete, []float32{0, 2, 2, 0}, "element 0 of an action of Coins is 2, not an index below 2"},
+		{discrete, []float32{0, 3}, "element 1 of an action of Coins is 3"}, {discrete, []float32{-1, 0}, "is -1"},
+		{discrete, []float32{0.5, 0}, "is 0.5"}, {discrete, []float32{nan, 0}, "is NaN"},
+	} {
+		err := c.spec.CheckActions(c.actions)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v: error %v, want %q", c.actions, err, c.want)
 		}
 	}
 }

@@ -41,10 +41,11 @@ func Grid(axes ...Axis) [][]Assignment {
 }
 
 // Resolve returns the settings of a run: the assignments over the preset of its task, the later ones taking precedence.
-// The environment is ignored, so that the assignments suffice to repeat the run.
+// The environment is ignored, so that the assignments suffice to repeat the run; the task is a built-in one.
 func Resolve(assignments ...Assignment) (*Settings, error) {
 	flags := pflag.NewFlagSet("run", pflag.ContinueOnError)
 	loader := NewLoader(flags)
+	loader.builtIn = true
 	if err := flags.Parse(Arguments(assignments...)); err != nil {
 		return nil, commandline.Explain(flags, err)
 	}

@@ -47,8 +47,11 @@ func (std *InitialStd) Set(text string) error {
 // Type implements pflag.Value.
 func (std *InitialStd) Type() string { return "float[norm|abs]" }
 
-// Of returns the standard deviation of each component of the task's actions.
+// Of returns the standard deviation of each component of the task's actions, nil for discrete ones.
 func (std InitialStd) Of(task sim.Spec) []float64 {
+	if task.Choices != nil {
+		return nil
+	}
 	all := make([]float64, task.ActionDim)
 	for i := range all {
 		all[i] = std.Scale

@@ -66,10 +66,12 @@ func TestInitialStdSetting(t *testing.T) {
 	const text = "name: Mine\nobservations: 3\nactions: 2\nsteps: 20\ncommand: [mine]\n"
 	inDirectory(t, map[string]string{
 		"unbounded.yaml": text,
+		"discrete.yaml":  text + "choices: [2, 3]\n",
 		"bounded.yaml":   text + "low: [-4, -.inf]\nhigh: [4, .inf]\n",
 		"huge.yaml":      text + "low: [-1, -3.4e38]\nhigh: [1, 3.4e38]\n",
 	})
 	for _, c := range []struct{ arguments, want string }{
+		{"--task discrete.yaml", "1.2norm []"},
 		{"--env Ant-v2 --preset paper", "1abs [1 1 1 1 1 1 1 1]"},
 		{"--env Swimmer-v5 --preset paper --initial-std 0.25", "0.25 [0.25 0.25]"},
 		{"--task unbounded.yaml --initial-std 3", "3 [3 3]"},
@@ -95,6 +97,8 @@ func TestInitialStdSetting(t *testing.T) {
 		{"--env Ant-v2 --initial-std=-1", "--initial-std -1: "},
 		{"--env Ant-v2 --initial-std NaN", "--initial-std NaN: "},
 		{"--env Ant-v2 --initial-std Infabs", "--initial-std +Infabs: "},
+		{"--task discrete.yaml --initial-std 1", "the actions of Mine are discrete, without a standard deviation"},
+		{"--task discrete.yaml --std-rate 1", "the actions of Mine are discrete, without a standard deviation"},
 		{"--env Ant-v2 --initial-std abs", `"abs" is not a number, such as 0.5, with or without norm or abs behind it`},
 		{"--env Ant-v2 --initial-std 1rel", `"1rel" is not a number`},
 		{"--task huge.yaml --initial-std 0.5", "of component 1 of the action would be 1.7e+38: must be from 1e-30 to 1e+30; 1abs"},

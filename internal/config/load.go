@@ -15,6 +15,7 @@ import (
 
 	"github.com/dbqpg/dbqpg/internal/nearest"
 	"github.com/dbqpg/dbqpg/sim"
+	"github.com/dbqpg/dbqpg/sim/external"
 )
 
 // FileName is the name of a run's resolved settings in its directory.
@@ -134,7 +135,8 @@ func (s *sources) rest(all []value) []value {
 // Loader gathers the settings of a run.
 type Loader struct {
 	*sources
-	run Settings
+	run     Settings
+	builtIn bool // tasks without a file are built-in ones, not Gymnasium's
 }
 
 // NewLoader adds a flag for every setting of a run, and --config, to flags.
@@ -244,7 +246,7 @@ func (l *Loader) readPreset() error {
 		return fmt.Errorf("--env: name the task to learn: %s, an earlier version (docs/tasks.md), "+
 			"or your own by --task FILE (docs/environments.md)", nearest.List(sim.Newest()))
 	}
-	if _, err := s.Task(); err != nil {
+	if err := l.findTask(); err != nil {
 		return fmt.Errorf("--env: %w", err)
 	}
 	fitted := l.complete(s)
@@ -255,6 +257,21 @@ func (l *Loader) readPreset() error {
 		l.origin["segment"] = "computed"
 	}
 	s.RunDir = cmp.Or(s.RunDir, s.DefaultRunDir())
+	return nil
+}
+
+// findTask looks for a task that is not built in, and has no file, in Gymnasium.
+func (l *Loader) findTask() error {
+	s := &l.run
+	_, err := s.Task()
+	if err == nil || l.builtIn || !external.IsGymnasium(s.Env) {
+		return err
+	}
+	f, missing := external.Gymnasium(s.Env)
+	if missing != nil {
+		return fmt.Errorf("%w Gymnasium's environments: %w", err, missing)
+	}
+	s.TaskFile, l.origin["task"] = f, "Gymnasium"
 	return nil
 }
 

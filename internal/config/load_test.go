@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/dbqpg/dbqpg/internal/config"
+	"github.com/dbqpg/dbqpg/sim"
 )
 
 // load resolves a command line and an environment, both given as words separated by spaces.
@@ -411,6 +413,22 @@ func TestBadSettings(t *testing.T) {
 				t.Errorf("error %v, want one line with %q", err, c.want)
 			}
 		})
+	}
+}
+
+// Gymnasium's environments are asked for on a command line, where Python is missing here, and not by an experiment.
+func TestTaskThatIsNotBuiltIn(t *testing.T) {
+	inDirectory(t, nil)
+	t.Setenv("PATH", "")
+	_, _, err := load("--env CartPole-v1", "")
+	if want := "pip install './python[gymnasium]'"; !errors.Is(err, sim.ErrUnknownTask) || !strings.Contains(err.Error(), want) {
+		t.Errorf("error %v, want %s", err, want)
+	}
+	for _, name := range []string{"CartPole-v1", "CartPole"} {
+		_, err := config.Resolve(config.Assignment{Name: "env", Value: name})
+		if !errors.Is(err, sim.ErrUnknownTask) || !strings.HasSuffix(err.Error(), "?") {
+			t.Errorf("%s: error %v", name, err)
+		}
 	}
 }
 

@@ -151,12 +151,12 @@ func (s *Settings) validateTask(v *findings) {
 	if err != nil {
 		*v = append(*v, fmt.Errorf("--env: %w", err))
 	} else {
-		s.validateInitialStd(v, task)
+		s.validateStd(v, task)
 	}
 	if s.Estimator == MonteCarlo || !layers || err != nil {
 		return
 	}
-	parameters := policy.Shape{Observation: task.ObservationDim, Action: task.ActionDim, Hidden: s.Hidden}.NumParams()
+	parameters := policy.ShapeOf(task, s.Hidden).NumParams()
 	v.require(s.Rank >= 1, "--rank %d: at least 1 is needed", s.Rank)
 	v.require(s.Rank <= s.Batch || s.Batch < 1,
 		"--rank %d: a batch may have only %d steps; lower it, or raise --batch", s.Rank, s.Batch)
@@ -165,8 +165,11 @@ func (s *Settings) validateTask(v *findings) {
 	s.validateKernel(v, task.ObservationDim)
 }
 
-// validateInitialStd checks the standard deviation of each component of the action.
-func (s *Settings) validateInitialStd(v *findings, task sim.Spec) {
+// validateStd checks the standard deviation of each component of the action.
+func (s *Settings) validateStd(v *findings, task sim.Spec) {
+	preset := forTask(s.Env, s.Algorithm, s.Estimator, s.Preset)
+	v.require(task.Choices == nil || s.InitialStd == preset.InitialStd && s.StdRate == preset.StdRate,
+		"--initial-std and --std-rate: the actions of %s are discrete, without a standard deviation; leave them out", s.Env)
 	for i, std := range s.InitialStd.Of(task) {
 		if !(std >= minStd && std <= maxStd) {
 			v.require(false,

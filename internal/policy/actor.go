@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/gonum"
@@ -34,7 +35,7 @@ func NewActor(shape Shape, params []float64, n Normalizer) (*Actor, error) {
 		return nil, err
 	}
 	if len(params) != shape.NumParams() {
-		return nil, fmt.Errorf("policy: %d parameters for layers %v, want %d", len(params), shape.Mean().Sizes,
+		return nil, fmt.Errorf("policy: %d parameters for layers %v, want %d", len(params), shape.Network().Sizes,
 			shape.NumParams())
 	}
 	if i := firstNonFinite(params); i >= 0 {
@@ -45,7 +46,7 @@ func NewActor(shape Shape, params []float64, n Normalizer) (*Actor, error) {
 	}
 	own := append([]float64(nil), params...)
 	a := &Actor{shape: shape, normalizer: n, input: make([]float64, shape.Observation)}
-	network := shape.Mean()
+	network := shape.Network()
 	for _, l := range network.Layers() {
 		a.layers = append(a.layers, actorLayer{
 			weights: own[l.Weights:l.Bias],
@@ -59,30 +60,60 @@ func NewActor(shape Shape, params []float64, n Normalizer) (*Actor, error) {
 	return a, nil
 }
 
-// Act samples an action for a raw observation: mean + std*noise, with the noise drawn
-// from rng one dimension after another. The action is rounded to float32, and
-// that value is the one to apply and to record.
+// Act samples an action for a raw observation. A Gaussian policy's is mean + std*noise, with the noise drawn from rng
+// one dimension after another. A categorical policy's components are indices, each drawn with one uniform number. The
+// action is rounded to float32, and that value is the one to apply and to record.
 func (a *Actor) Act(observation []float32, rng *rand.Rand, action []float32) {
-	if len(action) != a.shape.Action {
-		panic(fmt.Sprintf("policy: Act into %d action dimensions, want %d", len(action), a.shape.Action))
+	outputs := a.outputs("Act", observation, action)
+	for i, n := range a.shape.Choices {
+		action[i] = float32(draw(outputs[:n], rng.Float64()))
+		outputs = outputs[n:]
 	}
-	for i, mean := range a.Mean(observation) {
-		action[i] = float32(mean + a.std[i]*rng.NormFloat64())
-	}
-}
-
-// ActMean is Act without the noise: the action is the mean, rounded to float32. It draws nothing from rng.
-func (a *Actor) ActMean(observation []float32, _ *rand.Rand, action []float32) {
-	if len(action) != a.shape.Action {
-		panic(fmt.Sprintf("policy: ActMean into %d action dimensions, want %d", len(action), a.shape.Action))
-	}
-	for i, mean := range a.Mean(observation) {
-		action[i] = float32(mean)
+	for i, std := range a.std {
+		action[i] = float32(outputs[i] + std*rng.NormFloat64())
 	}
 }
 
-// Mean returns the action's mean for a raw observation, valid until the next call.
-func (a *Actor) Mean(observation []float32) []float64 {
+// ActMode is Act without the noise: the action is the distribution's mode, which is a Gaussian's mean, and of equally
+// likely choices the first. It draws nothing from rng.
+func (a *Actor) ActMode(observation []float32, _ *rand.Rand, action []float32) {
+	outputs := a.outputs("ActMode", observation, action)
+	for i, n := range a.shape.Choices {
+		action[i] = float32(slices.Index(outputs, slices.Max(outputs[:n])))
+		outputs = outputs[n:]
+	}
+	for i := range a.std {
+		action[i] = float32(outputs[i])
+	}
+}
+
+// draw returns the choice at the quantile u in [0, 1) of the distribution with these logits, which it overwrites.
+func draw(logits []float64, u float64) int {
+	largest, sum := slices.Max(logits), 0.0
+	for i, x := range logits {
+		logits[i] = math.Exp(x - largest)
+		sum += logits[i]
+	}
+	u *= sum
+	last := len(logits) - 1
+	for i, weight := range logits[:last] {
+		if u -= weight; u < 0 {
+			return i
+		}
+	}
+	return last
+}
+
+// outputs is Outputs for a method that writes an action.
+func (a *Actor) outputs(method string, observation, action []float32) []float64 {
+	if len(action) != a.shape.Action {
+		panic(fmt.Sprintf("policy: %s into %d action dimensions, want %d", method, len(action), a.shape.Action))
+	}
+	return a.Outputs(observation)
+}
+
+// Outputs returns the network's outputs for a raw observation, the mean or the logits, valid until the next call.
+func (a *Actor) Outputs(observation []float32) []float64 {
 	a.normalizer.Apply(a.input, observation)
 	// gonum's own kernels, not blas64: the BLAS registered there may differ from
 	// one process to the next, and with it the last bits of an action.

@@ -1,8 +1,8 @@
-// Package policy is the Gaussian policy pi(a|s) = N(a; mu(s), diag(exp(log_std))²)
-// as actors play it: a tanh network gives the mean, and the log standard deviation
-// does not depend on the state. [Actor] takes a single observation on plain slices,
-// with a fixed order of summation and no allocation; [Normalizer] prepares the
-// environment's observations for the network.
+// Package policy is the policy pi(a|s) as actors play it, with a tanh network: the Gaussian
+// N(a; mu(s), diag(exp(log_std))²), whose log standard deviation does not depend on the state,
+// or for discrete actions the categorical distribution softmax(z(s)) of each component. [Actor]
+// takes a single observation on plain slices, with a fixed order of summation and no allocation;
+// [Normalizer] prepares the environment's observations for the network.
 //
-// Learners evaluate the same policy on whole batches: package gaussian.
+// Learners evaluate the same policy on whole batches: package batched.
 package policy

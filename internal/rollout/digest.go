@@ -30,7 +30,7 @@ func Digest(env sim.Env) (string, error) {
 	spec := env.Spec()
 	hash := sha256.New()
 	fmt.Fprintf(hash, "%+v", spec)
-	shape := policy.Shape{Observation: spec.ObservationDim, Action: spec.ActionDim, Hidden: []int{8}}
+	shape := policy.ShapeOf(spec, []int{8})
 	rng := rand.New(rand.NewPCG(1, 2))
 	params := make([]float64, shape.NumParams())
 	for i := range params {

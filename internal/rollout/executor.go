@@ -49,7 +49,7 @@ func (e *executor) prepare(p *proto.Policy, newEnv func(task string) (sim.Env, e
 		return fmt.Errorf("task %s of run %s: %w", p.Task, p.Run, err)
 	}
 	spec := env.Spec()
-	shape := policy.Shape{Observation: spec.ObservationDim, Action: spec.ActionDim, Hidden: p.Hidden}
+	shape := policy.ShapeOf(spec, p.Hidden)
 	actor, err := policy.NewActor(shape, p.Params, policy.Normalizer{Mean: p.Mean, Std: p.Std, Clip: p.Clip})
 	if err != nil {
 		return fmt.Errorf("the policy of run %s, batch %d: %w", p.Run, p.Batch, err)

@@ -42,7 +42,7 @@ func NewPlayer(env sim.Env) *Player {
 	}
 }
 
-// Play plays one ticket until the task terminates or reaches its time limit. The episode belongs to the player and is
+// Play plays one ticket until the task terminates or reaches a time limit. The episode belongs to the player and is
 // valid until the next call. Before each step Play calls stop; if that returns true, the error is ErrStopped and
 // StepsPlayed says how far the episode got.
 func (p *Player) Play(actor *policy.Actor, ticket proto.Ticket, stop func() bool) (*proto.Episode, error) {
@@ -143,7 +143,7 @@ func (p *Player) reset() error {
 }
 
 // Evaluate is Play for an evaluation's episode of that index, which has no ticket and a random stream that no ticket
-// has. act, a method of a [policy.Actor], takes the actions: Act or ActMean.
+// has. act, a method of a [policy.Actor], takes the actions: Act or ActMode.
 func (p *Player) Evaluate(act Act, seed, index uint64, stop func() bool) (*proto.Episode, error) {
 	p.begin(streams.Key(seed, streams.Evaluation, index))
 	return p.play(act, stop)
@@ -158,13 +158,15 @@ func (p *Player) play(act Act, stop func() bool) (*proto.Episode, error) {
 		return nil, err
 	}
 	e := &p.episode
-	for limit := p.env.Spec().TimeLimit; len(e.Rewards) < limit && !e.Terminated; {
+	remote, _ := p.env.(sim.Remote)
+	for limit, ended := p.env.Spec().TimeLimit, false; !ended; {
 		if stop() {
 			return nil, ErrStopped
 		}
 		if err := p.step(act); err != nil {
 			return nil, fmt.Errorf("step %d: %w", len(e.Rewards), err)
 		}
+		ended = e.Terminated || len(e.Rewards) == limit || remote != nil && remote.Truncated()
 	}
 	p.see()
 	e.FinalObservation = append(e.FinalObservation, p.seen...)

@@ -32,7 +32,7 @@ const seed = 1
 // withSampler calls body with a sampler and that many local actors.
 func withSampler(ctx context.Context, task sim.Spec, actors int,
 	body func(ctx context.Context, s *sampler) error) error {
-	shape := policy.Shape{Observation: task.ObservationDim, Action: task.ActionDim, Hidden: policy.DefaultHidden()}
+	shape := policy.ShapeOf(task, policy.DefaultHidden())
 	return session.Sample(ctx, session.Sampling{Task: task, Seed: seed, Actors: actors},
 		func(ctx context.Context, collector *collect.Collector) error {
 			return body(ctx, &sampler{

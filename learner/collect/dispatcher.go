@@ -364,9 +364,12 @@ func (c *Config) check(e *proto.Episode, t proto.Ticket) error {
 	case e.ObservationDim() != task.ObservationDim || e.ActionDim() != task.ActionDim:
 		return fmt.Errorf("%w: %d observations and %d actions a step, %s has %d and %d",
 			proto.ErrShape, e.ObservationDim(), e.ActionDim(), task.Name, task.ObservationDim, task.ActionDim)
-	case e.Steps() > task.TimeLimit || e.Steps() < task.TimeLimit && !e.Terminated:
+	case e.Steps() > task.TimeLimit || e.Steps() < task.TimeLimit && !e.Terminated && !task.Truncates:
 		return fmt.Errorf("%w: %d steps, terminated %v, with a time limit of %d",
 			proto.ErrInvalid, e.Steps(), e.Terminated, task.TimeLimit)
+	}
+	if err := task.CheckActions(e.Actions); err != nil {
+		return fmt.Errorf("%w: %w", proto.ErrInvalid, err)
 	}
 	return nil
 }

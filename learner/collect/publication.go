@@ -128,7 +128,7 @@ type publication struct {
 
 // newPublication encodes a policy after making sure that actors can play it and that the server accepts it.
 func newPublication(store *bus.Store, p *proto.Policy, task sim.Spec, maxPayload int) (*publication, error) {
-	shape := policy.Shape{Observation: task.ObservationDim, Action: task.ActionDim, Hidden: p.Hidden}
+	shape := policy.ShapeOf(task, p.Hidden)
 	normalizer := policy.Normalizer{Mean: p.Mean, Std: p.Std, Clip: p.Clip}
 	if _, err := policy.NewActor(shape, p.Params, normalizer); err != nil {
 		return nil, fmt.Errorf("policy of batch %d: %w", p.Batch, err)

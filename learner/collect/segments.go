@@ -151,6 +151,9 @@ func (c *Config) checkSegment(g *proto.Segment, t proto.Ticket, steps, played in
 		return fmt.Errorf("%w: a state after %d steps of the episode, the segment ends after %d",
 			proto.ErrInvalid, g.State.Step, played)
 	}
+	if err := task.CheckActions(g.Actions); err != nil {
+		return fmt.Errorf("%w: %w", proto.ErrInvalid, err)
+	}
 	return c.checkState(&g.State)
 }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/dbqpg/dbqpg/internal/nn/nntest"
 	"github.com/dbqpg/dbqpg/internal/npz"
 	"github.com/dbqpg/dbqpg/internal/policy"
-	"github.com/dbqpg/dbqpg/learner/gaussian"
+	"github.com/dbqpg/dbqpg/learner/batched"
 	"github.com/dbqpg/dbqpg/learner/optim"
 	"github.com/dbqpg/dbqpg/learner/state"
 )
@@ -97,7 +97,7 @@ func fisherVectors(t *testing.T, s *compute.Scope, a npz.Arrays, observations co
 	}
 	actions := a["actions"]
 	shape := policy.Shape{Observation: observations.Cols, Action: actions.Shape[1], Hidden: policy.DefaultHidden()}
-	g := gaussian.New(s, shape, params, observations)
+	g := batched.New(s, shape, params, observations)
 	u := g.Scores(s, s.FromSlice(actions.Shape[0], actions.Shape[1], actions.Floats))
 	svd, err := linop.ExactSVD(s, u, int(a["rank"].Floats[0]))
 	if err != nil {

@@ -134,7 +134,7 @@ func (a Action) Act(actor *policy.Actor, spec *sim.Spec, observation []float32, 
 		actor.Act(observation, rng, action)
 		return
 	}
-	actor.ActMean(observation, rng, action)
+	actor.ActMode(observation, rng, action)
 	for i := range spec.Low {
 		action[i] = min(max(action[i], float32(spec.Low[i])), float32(spec.High[i]))
 	}

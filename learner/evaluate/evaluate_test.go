@@ -66,7 +66,7 @@ func slowPlay(t *testing.T, e Episodes) (episodes []Episode) {
 		var episode Episode
 		for episode.Length < simtest.Spec.TimeLimit && !episode.Terminated {
 			seen := []float32{float32(engine[0]), float32(engine[1]), float32(engine[2])}
-			action := slices.Clone(actor.Mean(seen))
+			action := slices.Clone(actor.Outputs(seen))
 			if e.Action == Sampled {
 				for j := range action {
 					action[j] += math.Exp(e.Params[len(e.Params)-2+j]) * rng.NormFloat64()

@@ -35,10 +35,10 @@ model-index:
 
 # {{.Name}} on {{.Task}}
 
-A Gaussian policy with a tanh network, trained for {{.Iteration}} iterations ({{.Steps}} steps) with **dbqpg**,
+A {{.Kind}} policy with a tanh network, trained for {{.Iteration}} iterations ({{.Steps}} steps) with **dbqpg**,
 Deep Bayesian Quadrature Policy Optimization: estimator {{.Estimator}}, {{.Algorithm}} steps, seed {{.Seed}}.
 {{if .Results}}
-Mean return of {{.Results.Episodes}} episodes with the mean action: **{{.Reward}}** (standard deviation; standard error
+Mean return of {{.Results.Episodes}} episodes with the {{.Played}}: **{{.Reward}}** (standard deviation; standard error
 of the mean {{printf "%.2f" .Results.StandardError}}, interquartile mean {{printf "%.2f" .Results.IQM}}).
 results.json has the numbers.
 {{else}}
@@ -46,7 +46,7 @@ It has not been evaluated.
 {{end}}
 | file | what |
 |---|---|
-| ` + "`policy.onnx`" + ` | observation (batch, {{.Observation}}) to mean action (batch, {{.Action}}), float32, ` +
+| ` + "`policy.onnx`" + ` | observation (batch, {{.Observation}}) to {{.Played}} (batch, {{.Action}}), {{.Type}}, ` +
 	`normaliser and clipping included |
 | ` + "`policy.safetensors`" + ` | the parameters, by name |
 | ` + "`config.json`" + ` | the shape, and the settings of the training |
@@ -65,6 +65,7 @@ func card(p *Policy, r *results) []byte {
 	c := p.checkpoint
 	data := struct {
 		Task, Name, Algorithm, Estimator, Seed, Reward string
+		Kind, Played, Type                             string
 		Iteration, Steps                               uint64
 		Observation, Action                            int
 		Results                                        *results
@@ -73,6 +74,10 @@ func card(p *Policy, r *results) []byte {
 		Algorithm: c.Settings["algorithm"], Estimator: c.Settings["estimator"], Seed: c.Settings["seed"],
 		Iteration: c.State.Iteration, Steps: c.State.Steps,
 		Observation: p.Shape.Observation, Action: p.Shape.Action, Results: r,
+		Kind: "Gaussian", Played: "mean action", Type: "float32",
+	}
+	if p.Shape.Choices != nil {
+		data.Kind, data.Played, data.Type = "categorical", "likeliest action", "float32 to int64"
 	}
 	if r != nil {
 		data.Reward = fmt.Sprintf("%.2f +/- %.2f", r.MeanReward, r.StdReward)

@@ -41,6 +41,7 @@ type description struct {
 	Clip           float64           `json:"observation_clip"`
 	Low            json.RawMessage   `json:"action_low"`
 	High           json.RawMessage   `json:"action_high"`
+	Choices        []int             `json:"action_choices,omitempty"`
 	Iteration      uint64            `json:"iteration"`
 	Steps          uint64            `json:"steps"`
 	Checkpoint     string            `json:"checkpoint_sha256"`
@@ -51,7 +52,7 @@ func (p *Policy) description() description {
 	c := p.checkpoint
 	return description{
 		"dbqpg", c.Task(), p.Shape.Observation, p.Shape.Action, p.Shape.Hidden, "tanh", p.Normalizer.Clip,
-		json.RawMessage(array(p.Low)), json.RawMessage(array(p.High)),
+		json.RawMessage(array(p.Low)), json.RawMessage(array(p.High)), p.Shape.Choices,
 		c.State.Iteration, c.State.Steps, c.SHA256, c.Settings,
 	}
 }

@@ -29,7 +29,7 @@ func exampleCheckpoint() *runs.Checkpoint {
 	return &runs.Checkpoint{
 		Location: "somewhere/best.safetensors",
 		State: &runs.State{Counters: runs.Counters{Iteration: 7}, Arrays: arrays,
-			Networks: map[string][]int{"policy": shape.Mean().Sizes}},
+			Networks: map[string][]int{"policy": shape.Network().Sizes}},
 		Settings: map[string]string{"env": "Swimmer-v2", "clip": "5", "algorithm": "npg", "estimator": "uapg",
 			"seed": "1"},
 	}

@@ -6,8 +6,11 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/dbqpg/dbqpg/internal/nn"
 )
 
 // Versions of the format that onnxruntime has read since 1.14 (February 2023).
@@ -31,6 +34,7 @@ const (
 
 	attributeIsInt = 2
 	onnxFloat      = 1
+	onnxInt64      = 7
 	onnxDouble     = 11
 )
 
@@ -91,14 +95,14 @@ func (g *graph) constant(name string, values []float64, shape ...int) string {
 	return name
 }
 
-// value describes an input or output: float32, (batch, n).
-func (g *graph) value(field protowire.Number, name string, n int) {
+// value describes an input or output: (batch, n) of an element type.
+func (g *graph) value(field protowire.Number, name string, element, n int) {
 	var batch, width, shape, tensor, kind, v message
 	batch.text(dimName, "batch")
 	width.int(dimValue, n)
 	shape.message(shapeDim, batch)
 	shape.message(shapeDim, width)
-	tensor.int(typeElement, onnxFloat)
+	tensor.int(typeElement, element)
 	tensor.message(typeShape, shape)
 	kind.message(typeTensor, tensor)
 	v.text(valueName, name)
@@ -106,15 +110,39 @@ func (g *graph) value(field protowire.Number, name string, n int) {
 	g.message.message(field, v)
 }
 
-// onnx returns the policy's mean action as an ONNX model: observation (batch, o) to action (batch, a), both float32,
-// as actors see and take them. In between it computes in float64, as they do: the normaliser subtracts large means and
+// linear appends the outputs [from, to) of a layer.
+func (g *graph) linear(name string, l nn.Layer, params []float64, from, to int) {
+	weight := g.constant("policy."+name+".weight", params[l.Weights+from*l.In:l.Weights+to*l.In], to-from, l.In)
+	bias := g.constant("policy."+name+".bias", params[l.Bias+from:l.Bias+to], to-from)
+	g.node("Gemm", "layer_"+name, map[string]int{"transB": 1}, weight, bias)
+}
+
+// likeliest appends the likeliest choice of each component of the action, whose logits a layer gives.
+func (g *graph) likeliest(name string, l nn.Layer, params []float64, choices []int) {
+	input, from, outputs := g.last, 0, []string(nil)
+	for i, n := range choices {
+		g.last = input
+		g.linear(fmt.Sprintf("%s.%d", name, i), l, params, from, from+n)
+		g.node("ArgMax", fmt.Sprintf("choice_%d", i), map[string]int{"axis": 1})
+		outputs, from = append(outputs, g.last), from+n
+	}
+	g.last = outputs[0]
+	g.node("Concat", "action", map[string]int{"axis": 1}, outputs[1:]...)
+}
+
+// onnx returns the policy's mode as an ONNX model: observation (batch, o) to action (batch, a), both float32, as actors
+// see and take them; discrete actions are int64. In between it computes in float64, as they do: the normaliser subtracts large means and
 // divides by small deviations, which float32 would not survive.
 func (p *Policy) onnx() []byte {
 	g := &graph{last: "observation"}
 	g.text(graphName, "policy")
 	o, a := p.Shape.Observation, p.Shape.Action
-	g.value(graphInput, "observation", o)
-	g.value(graphOutput, "action", a)
+	element := onnxFloat
+	if p.Shape.Choices != nil {
+		element = onnxInt64
+	}
+	g.value(graphInput, "observation", onnxFloat, o)
+	g.value(graphOutput, "action", element, a)
 
 	g.node("Cast", "observation_float64", map[string]int{"to": onnxDouble})
 	g.node("Sub", "centred", nil, g.constant("normalizer.mean", p.Normalizer.Mean, o))
@@ -123,23 +151,25 @@ func (p *Policy) onnx() []byte {
 		low, high := g.constant("observation_low", []float64{-clip}), g.constant("observation_high", []float64{clip})
 		g.node("Clip", "clipped", nil, low, high)
 	}
-	layers := p.Shape.Mean().Layers()
-	for i, l := range layers {
-		weight := g.constant(fmt.Sprintf("policy.%d.weight", i), p.Params[l.Weights:l.Bias], l.Out, l.In)
-		bias := g.constant(fmt.Sprintf("policy.%d.bias", i), p.Params[l.Bias:l.End()], l.Out)
-		g.node("Gemm", fmt.Sprintf("layer_%d", i), map[string]int{"transB": 1}, weight, bias)
-		if i < len(layers)-1 {
-			g.node("Tanh", fmt.Sprintf("hidden_%d", i), nil)
-		}
+	layers := p.Shape.Network().Layers()
+	last := len(layers) - 1
+	for i, l := range layers[:last] {
+		g.linear(strconv.Itoa(i), l, p.Params, 0, l.Out)
+		g.node("Tanh", fmt.Sprintf("hidden_%d", i), nil)
 	}
-	g.node("Max", "above_low", nil, g.constant("action.low", p.Low, a))
-	g.node("Min", "below_high", nil, g.constant("action.high", p.High, a))
-	g.node("Cast", "action", map[string]int{"to": onnxFloat})
+	if p.Shape.Choices != nil {
+		g.likeliest(strconv.Itoa(last), layers[last], p.Params, p.Shape.Choices)
+	} else {
+		g.linear(strconv.Itoa(last), layers[last], p.Params, 0, layers[last].Out)
+		g.node("Max", "above_low", nil, g.constant("action.low", p.Low, a))
+		g.node("Min", "below_high", nil, g.constant("action.high", p.High, a))
+		g.node("Cast", "action", map[string]int{"to": onnxFloat})
+	}
 
 	var m, opset message
 	m.int(modelIR, onnxIR)
 	m.text(modelProducer, "dbqpg")
-	m.text(modelDoc, "Mean action of a Gaussian policy; observations are normalised and actions clipped in the graph.")
+	m.text(modelDoc, "Mode of a policy: the mean action, or the likeliest. Observations are normalised in the graph.")
 	m.message(modelGraph, g.message)
 	opset.int(opsetVersion, onnxOpset)
 	m.message(modelOpset, opset)

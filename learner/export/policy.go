@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"strconv"
 
 	"github.com/dbqpg/dbqpg/internal/npz"
@@ -45,7 +44,7 @@ func newPolicy(c *runs.Checkpoint) (*Policy, error) {
 // metadata describes the policy, in the files that have room for texts.
 func (p *Policy) metadata() map[string]string {
 	c := p.checkpoint
-	return map[string]string{
+	all := map[string]string{
 		"format":            policyFormat,
 		"task":              c.Task(),
 		"iteration":         strconv.FormatUint(c.State.Iteration, 10),
@@ -55,6 +54,10 @@ func (p *Policy) metadata() map[string]string {
 		"action_low":        array(p.Low),
 		"action_high":       array(p.High),
 	}
+	if p.Shape.Choices != nil {
+		all["action_choices"] = array(c.State.Arrays["action.choices"])
+	}
+	return all
 }
 
 // array returns a JSON array. JSON has no infinities: these are null.
@@ -81,8 +84,12 @@ func (p *Policy) tensors() ([]byte, error) {
 	o, a := p.Shape.Observation, p.Shape.Action
 	add("action.high", p.High, a)
 	add("action.low", p.Low, a)
-	network := p.Shape.Mean()
-	add("log_std", p.Params[network.NumParams():], a)
+	network := p.Shape.Network()
+	if p.Shape.Choices == nil {
+		add("log_std", p.Params[network.NumParams():], a)
+	} else {
+		add("action.choices", p.checkpoint.State.Arrays["action.choices"], a)
+	}
 	add("normalizer.mean", p.Normalizer.Mean, o)
 	add("normalizer.std", p.Normalizer.Std, o)
 	f.Tensors = append(f.Tensors, runs.Layers("policy", network, p.Params)...)
@@ -100,7 +107,7 @@ func (p *Policy) examples() (npz.Arrays, error) {
 	}
 	rng := rand.New(rand.NewPCG(1, 1))
 	var observations, actions []float64
-	observation := make([]float32, p.Shape.Observation)
+	observation, action := make([]float32, p.Shape.Observation), make([]float32, p.Shape.Action)
 	for i := range numExamples {
 		spread := 1.
 		if i >= numExamples/2 {
@@ -110,19 +117,13 @@ func (p *Policy) examples() (npz.Arrays, error) {
 			observation[j] = float32(p.Normalizer.Mean[j] + spread*p.Normalizer.Std[j]*rng.NormFloat64())
 			observations = append(observations, float64(observation[j]))
 		}
-		actions = append(actions, p.clip(actor.Mean(observation))...)
+		actor.ActMode(observation, nil, action)
+		for j, x := range action {
+			actions = append(actions, min(max(float64(x), p.Low[j]), p.High[j]))
+		}
 	}
 	return npz.Arrays{
 		"observations": npz.Of(observations, numExamples, p.Shape.Observation),
 		"actions":      npz.Of(actions, numExamples, p.Shape.Action),
 	}, nil
-}
-
-// clip returns the action within its bounds.
-func (p *Policy) clip(action []float64) []float64 {
-	clipped := slices.Clone(action)
-	for i := range clipped {
-		clipped[i] = min(max(clipped[i], p.Low[i]), p.High[i])
-	}
-	return clipped
 }

@@ -60,7 +60,7 @@ func Parse(arrays npz.Arrays) (*Batch, error) {
 		b.QueryObservations = r.floats("query_observations", -1, o)
 		b.QueryActions = r.floats("query_actions", r.dim("query_observations", 0), b.Shape.Action)
 	}
-	b.Policy = append(r.network("policy", b.Shape.Mean()), r.floats("policy_log_std", b.Shape.Action)...)
+	b.Policy = append(r.network("policy", b.Shape.Network()), r.floats("policy_log_std", b.Shape.Action)...)
 	b.Critic = r.network("feature", critic.Features(o))
 	b.Critic = append(b.Critic, r.floats("value_w", 1, lastSize(critic.Features(o)))...)
 	b.Critic = append(b.Critic, r.floats("value_b", 1)...)

@@ -256,7 +256,7 @@ func (c *computation) spectra() error {
 // policyGradient puts a p × 1 gradient as NAME_policy_w1, ..., NAME_policy_log_std.
 func (c *computation) policyGradient(name string, g compute.Block) {
 	flat := c.at.Expand(g)
-	mean := c.Shape.Mean()
+	mean := c.Shape.Network()
 	c.network(name+"_policy", mean, flat)
 	c.vector(name+"_policy_log_std", flat[mean.NumParams():])
 }

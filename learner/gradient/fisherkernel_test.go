@@ -11,8 +11,8 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/gp"
 	"github.com/dbqpg/dbqpg/estimators/linop"
 	"github.com/dbqpg/dbqpg/internal/config"
+	"github.com/dbqpg/dbqpg/learner/batched"
 	"github.com/dbqpg/dbqpg/learner/critic"
-	"github.com/dbqpg/dbqpg/learner/gaussian"
 )
 
 var exact = Options{Solver: config.ConjugateGradient, Kernel: config.Exact, Fisher: config.Empirical, Seed: 1}
@@ -72,7 +72,7 @@ func dampedVectors(t *testing.T, x *Batch) *mat.Dense {
 // scores returns U of a batch.
 func scores(s *compute.Scope, x *Batch) *linop.Scores {
 	n := x.Samples()
-	at := gaussian.New(s, x.Shape, x.Policy, s.FromSlice(n, x.Shape.Observation, x.Observations))
+	at := batched.New(s, x.Shape, x.Policy, s.FromSlice(n, x.Shape.Observation, x.Observations))
 	return at.Scores(s, s.FromSlice(n, x.Shape.Action, x.Actions))
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/dbqpg/dbqpg/estimators/linop"
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/npz"
-	"github.com/dbqpg/dbqpg/learner/gaussian"
+	"github.com/dbqpg/dbqpg/learner/batched"
 )
 
 // UBAC from the golden files' exact gradient and exact largest eigenvalue of C, and from
@@ -60,7 +60,7 @@ func exactCovarianceProduct(t *testing.T, x *Batch, scaled, g []float64) []float
 	s := compute.NewScope(b)
 	defer s.Release()
 	n, p := x.Samples(), len(g)
-	at := gaussian.New(s, x.Shape, x.Policy, s.FromSlice(n, x.Shape.Observation, x.Observations))
+	at := batched.New(s, x.Shape, x.Policy, s.FromSlice(n, x.Shape.Observation, x.Observations))
 	svd, err := linop.ExactSVD(s, at.Scores(s, s.FromSlice(n, x.Shape.Action, x.Actions)), x.Rank)
 	if err != nil {
 		t.Fatal(err)

@@ -7,15 +7,15 @@ import (
 	"github.com/dbqpg/dbqpg/estimators"
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/estimators/linop"
-	"github.com/dbqpg/dbqpg/learner/gaussian"
+	"github.com/dbqpg/dbqpg/learner/batched"
 	"github.com/dbqpg/dbqpg/learner/state"
 )
 
 // Objective is the objective of a policy step, estimated at the current parameters from
 // a batch of n samples.
 type Objective struct {
-	Policy  *gaussian.Policy // the current policy over the batch
-	Actions compute.Block    // n × a
+	Policy  *batched.Policy // the current policy over the batch
+	Actions compute.Block   // n × a
 	// Fisher is the current policy's Fisher matrix, the metric of natural gradients.
 	Fisher estimators.Fisher
 	// SVD is the scores' truncated decomposition, which preconditions the solution for the

@@ -18,7 +18,7 @@ import (
 	"github.com/dbqpg/dbqpg/internal/nn/nntest"
 	"github.com/dbqpg/dbqpg/internal/npz"
 	"github.com/dbqpg/dbqpg/internal/policy"
-	"github.com/dbqpg/dbqpg/learner/gaussian"
+	"github.com/dbqpg/dbqpg/learner/batched"
 	"github.com/dbqpg/dbqpg/learner/state"
 )
 
@@ -38,16 +38,21 @@ type fixture struct {
 	Objective
 }
 
-func newFixture(b compute.Backend, seed uint64) fixture {
+func newFixture(b compute.Backend, seed uint64, choices ...int) fixture {
 	const n, o, a = 700, 3, 2
 	rng := rand.New(rand.NewPCG(seed, 0))
-	shape := policy.Shape{Observation: o, Action: a, Hidden: []int{5, 4}}
+	shape := policy.Shape{Observation: o, Action: a, Hidden: []int{5, 4}, Choices: choices}
 	f := fixture{b: b, s: compute.NewScope(b), params: random(rng, shape.NumParams())}
 	observations, noise := random(rng, n*o), random(rng, n*a)
 	f.observations = observations
-	f.Policy = gaussian.New(f.s, shape, f.params, f.s.FromSlice(n, o, observations))
-	for i, mean := range compute.ToSlice(b, f.Policy.Mean()) {
-		noise[i] = mean + math.Exp(f.Policy.LogStd()[i%a])*noise[i]
+	f.Policy = batched.New(f.s, shape, f.params, f.s.FromSlice(n, o, observations))
+	outputs := compute.ToSlice(b, f.Policy.Outputs())
+	for i := range noise {
+		if choices != nil {
+			noise[i] = float64(rng.IntN(choices[i%a]))
+		} else {
+			noise[i] = outputs[i] + math.Exp(f.Policy.LogStd()[i%a])*noise[i]
+		}
 	}
 	f.Actions = f.s.FromSlice(n, a, noise)
 	weights := random(rng, n)
@@ -79,7 +84,7 @@ func golden(t *testing.T, b compute.Backend, name string) (fixture, npz.Arrays) 
 	n, o, a := arrays["observations"].Shape[0], arrays["observations"].Shape[1], arrays["actions"].Shape[1]
 	shape := policy.Shape{Observation: o, Action: a, Hidden: policy.DefaultHidden()}
 	f := fixture{b: b, s: compute.NewScope(b), params: flat(arrays, "policy_")}
-	f.Policy = gaussian.New(f.s, shape, f.params, f.s.FromSlice(n, o, arrays["observations"].Floats))
+	f.Policy = batched.New(f.s, shape, f.params, f.s.FromSlice(n, o, arrays["observations"].Floats))
 	f.Actions = f.s.FromSlice(n, a, arrays["actions"].Floats)
 	w := make([]float64, n)
 	for i, y := range arrays["targets"].Floats {
@@ -285,7 +290,7 @@ func TestStepsWithInputsThatAreZero(t *testing.T) {
 		start := widen(f.params, hidden, o, func() []float64 { return random(rng, zeros) })
 		shape := policy.Shape{Observation: o + zeros, Action: 2, Hidden: []int{hidden, 4}}
 		wide := f
-		wide.Policy = gaussian.New(f.s, shape, start, f.s.FromSlice(f.Policy.Samples(), o+zeros, observations))
+		wide.Policy = batched.New(f.s, shape, start, f.s.FromSlice(f.Policy.Samples(), o+zeros, observations))
 		wide.setWeights(compute.ToSlice(f.b, f.Weights))
 		for _, a := range []func(n int) Algorithm{
 			func(n int) Algorithm { return NewVanillaPG(n, 0.02) }, func(n int) Algorithm { return NewNPG(n, 0.02) },

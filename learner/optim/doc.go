@@ -2,7 +2,7 @@
 // [NPG] and [TRPO], and the [Adam] under the first two and under the critic.
 //
 // All three ascend: g is the gradient of the expected return. With G the policy's
-// damped Fisher matrix (gaussian.Fisher, damping 0.1) and d = G^-1 g the natural
+// damped Fisher matrix (batched.Fisher, damping 0.1) and d = G^-1 g the natural
 // gradient, found by conjugate gradients,
 //
 //	VanillaPG  one Adam step on g,

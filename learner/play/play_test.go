@@ -52,7 +52,7 @@ func save(t testing.TB, directory, task string, iteration, seed uint64, settings
 	moments := make([]float64, spec.ObservationDim)
 	data, err := runs.Encode(&runs.State{Counters: runs.Counters{Iteration: iteration}, Arrays: map[string][]float64{
 		"policy.params": params, "normalizer.count": {1}, "normalizer.mean": moments, "normalizer.m2": moments,
-	}, Networks: map[string][]int{"policy": shape.Mean().Sizes}}, all)
+	}, Networks: map[string][]int{"policy": shape.Network().Sizes}}, all)
 	if err == nil {
 		err = os.MkdirAll(filepath.Join(directory, "checkpoints"), 0o755)
 	}

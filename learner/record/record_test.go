@@ -19,7 +19,7 @@ func TestWithoutEncoder(t *testing.T) {
 		State: &runs.State{Arrays: map[string][]float64{
 			"policy.params":    shape.Init(rand.New(rand.NewPCG(1, 2)), nil),
 			"normalizer.count": {1}, "normalizer.mean": make([]float64, 8), "normalizer.m2": make([]float64, 8),
-		}, Networks: map[string][]int{"policy": shape.Mean().Sizes}},
+		}, Networks: map[string][]int{"policy": shape.Network().Sizes}},
 		Settings: map[string]string{"env": "Swimmer-v2", "clip": "5"},
 	}
 	directory := t.TempDir()

@@ -12,8 +12,8 @@ import (
 
 const (
 	paramsSuffix = ".params"
-	// logStdName is the tensor after the layers in the policy's parameters.
-	policyName, logStdName = "policy", "log_std"
+	// logStdName is the tensor after the layers in the parameters of a policy that has no choicesName.
+	policyName, logStdName, choicesName = "policy", "log_std", "action.choices"
 )
 
 func weightName(network string, layer int) string { return fmt.Sprintf("%s.%d.weight", network, layer) }
@@ -42,9 +42,11 @@ func (s *State) tensors() []safetensors.Tensor {
 		}
 		mlp := nn.MLP{Sizes: sizes}
 		all = append(all, Layers(network, mlp, values)...)
-		if rest := values[mlp.NumParams():]; network == policyName {
+		switch rest := values[mlp.NumParams():]; {
+		case len(rest) == 0:
+		case network == policyName:
 			all = append(all, safetensors.New(logStdName, []int{len(rest)}, rest))
-		} else if len(rest) > 0 {
+		default:
 			panic(fmt.Sprintf("runs: %s has %d numbers, and a network of sizes %v has %d",
 				name, len(values), sizes, mlp.NumParams()))
 		}
@@ -112,7 +114,7 @@ func layers(f *safetensors.File, network string) (parts []safetensors.Tensor, si
 		sizes = append(sizes, weight.Shape[0])
 		parts = append(parts, weight, bias)
 	}
-	if network == policyName {
+	if _, discrete := f.Tensor(choicesName); network == policyName && !discrete {
 		logStd, ok := f.Tensor(logStdName)
 		if want := sizes[len(sizes)-1:]; !ok || !slices.Equal(logStd.Shape, want) {
 			return nil, nil, fmt.Errorf("tensor %q: missing or of shape %v, want %v", logStdName, logStd.Shape, want)

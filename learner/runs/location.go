@@ -286,7 +286,13 @@ func (c *Checkpoint) Policy() (*Policy, error) {
 	}
 	last := len(sizes) - 1
 	shape := policy.Shape{Observation: sizes[0], Hidden: sizes[1:last], Action: sizes[last]}
-	if shape.Validate() != nil || len(params) != shape.NumParams() ||
+	if choices, discrete := arrays[choicesName]; discrete {
+		shape.Action, shape.Choices = len(choices), make([]int, len(choices))
+		for i, n := range choices {
+			shape.Choices[i] = int(n)
+		}
+	}
+	if shape.Validate() != nil || !slices.Equal(shape.Network().Sizes, sizes) || len(params) != shape.NumParams() ||
 		len(moments.Mean) != shape.Observation || len(moments.M2) != shape.Observation {
 		return nil, fmt.Errorf("%s: its policy's parameters or normaliser do not fit its network", c.Location)
 	}
@@ -309,7 +315,7 @@ func (c *Checkpoint) PolicyOf(shape policy.Shape) (*Policy, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !slices.Equal(p.Shape.Mean().Sizes, shape.Mean().Sizes) {
+	if !slices.Equal(p.Shape.Network().Sizes, shape.Network().Sizes) || !slices.Equal(p.Shape.Choices, shape.Choices) {
 		return nil, fmt.Errorf("%s: its policy has %s, but this run's has %s: choose another --env or --hidden",
 			c.Location, describe(p.Shape), describe(shape))
 	}
@@ -321,5 +327,9 @@ func (c *Checkpoint) PolicyOf(shape policy.Shape) (*Policy, error) {
 
 // describe names a shape's sizes.
 func describe(s policy.Shape) string {
-	return fmt.Sprintf("%d observations, hidden layers %v and %d actions", s.Observation, s.Hidden, s.Action)
+	text := fmt.Sprintf("%d observations, hidden layers %v and %d actions", s.Observation, s.Hidden, s.Action)
+	if s.Choices != nil {
+		text += fmt.Sprintf(" of %v choices", s.Choices)
+	}
+	return text
 }

@@ -30,7 +30,7 @@ func encoded(t testing.TB, iteration uint64) []byte {
 	params[0] = float64(iteration)
 	data, err := runs.Encode(&runs.State{Counters: runs.Counters{Iteration: iteration}, Arrays: map[string][]float64{
 		"policy.params": params, "normalizer.count": {101}, "normalizer.mean": {1, 2, 3}, "normalizer.m2": {100, 400, 900},
-	}, Networks: map[string][]int{"policy": shape.Mean().Sizes}}, settings)
+	}, Networks: map[string][]int{"policy": shape.Network().Sizes}}, settings)
 	if err != nil {
 		t.Fatal(err)
 	}

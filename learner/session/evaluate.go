@@ -27,7 +27,7 @@ func (s *session) evaluate(ctx context.Context, p *proto.Policy, at runs.Counter
 	var nanoseconds atomic.Int64
 	episodes := evaluate.Episodes{
 		NewEnv:     func() (sim.Env, error) { return s.environments.New(s.task.Name) },
-		Shape:      policy.Shape{Observation: s.task.ObservationDim, Action: s.task.ActionDim, Hidden: p.Hidden},
+		Shape:      policy.ShapeOf(s.task, p.Hidden),
 		Params:     p.Params,
 		Normalizer: policy.Normalizer{Mean: p.Mean, Std: p.Std, Clip: p.Clip},
 		Action:     evaluate.Mean,

@@ -53,7 +53,7 @@ func (s *session) source(ctx context.Context) (c *runs.Checkpoint, err error) {
 	if err != nil {
 		return nil, err
 	}
-	shape := policy.Shape{Observation: s.task.ObservationDim, Action: s.task.ActionDim, Hidden: s.Settings.Hidden}
+	shape := policy.ShapeOf(s.task, s.Settings.Hidden)
 	_, err = c.PolicyOf(shape)
 	return c, err
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/policy"
 	"github.com/dbqpg/dbqpg/internal/streams"
-	"github.com/dbqpg/dbqpg/learner/gaussian"
+	"github.com/dbqpg/dbqpg/learner/batched"
 )
 
 // Method describes how a batch becomes an estimate of the policy gradient.
@@ -52,16 +52,16 @@ func NewRandom(seed, batch uint64) Random {
 // matrix. Its blocks live in the scope it was made in.
 type Evaluation struct {
 	estimators.Batch
-	scale     float64          // the unit of the process's standard deviations
-	policy    *gaussian.Policy // on the n samples
-	onAll     *gaussian.Policy // on the m
-	allScores *linop.Scores    // p × m
+	scale     float64         // the unit of the process's standard deviations
+	policy    *batched.Policy // on the n samples
+	onAll     *batched.Policy // on the m
+	allScores *linop.Scores   // p × m
 }
 
 // Evaluate runs the policy with all its parameters over m observations and actions, of
 // which the first n are the batch, and keeps the factors of its scores U.
 func (m *Method) Evaluate(s *compute.Scope, params []float64, observations, actions compute.Block, n int) *Evaluation {
-	at := &Evaluation{scale: 1, onAll: gaussian.New(s, m.Shape, params, observations)}
+	at := &Evaluation{scale: 1, onAll: batched.New(s, m.Shape, params, observations)}
 	at.allScores = at.onAll.Scores(s, actions)
 	at.policy = at.onAll.First(n)
 	at.Scores = at.allScores.First(n)
@@ -70,13 +70,13 @@ func (m *Method) Evaluate(s *compute.Scope, params []float64, observations, acti
 }
 
 // ScoresAt returns the scores of q further samples in the batch's p parameters, given all of
-// the policy's; see [gaussian.Policy.ScoresAt].
+// the policy's; see [batched.Policy.ScoresAt].
 func (at *Evaluation) ScoresAt(s *compute.Scope, params []float64, observations, actions compute.Block) *linop.Scores {
 	return at.policy.ScoresAt(s, params, observations, actions)
 }
 
 // Expand returns a direction in the p parameters of the scores as one in all of the
-// policy's; see [gaussian.Policy].
+// policy's; see [batched.Policy].
 func (at *Evaluation) Expand(direction compute.Block) []float64 {
 	return at.policy.Expand(compute.ToSlice(at.policy.Backend(), direction))
 }

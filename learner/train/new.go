@@ -14,7 +14,7 @@ import (
 // New returns the learner that valid settings describe, with first parameters drawn
 // from their seed.
 func New(b compute.Backend, s *config.Settings, task sim.Spec) *Learner {
-	shape := policy.Shape{Observation: task.ObservationDim, Action: task.ActionDim, Hidden: s.Hidden}
+	shape := policy.ShapeOf(task, s.Hidden)
 	l := &Learner{
 		Method:    NewMethod(s, shape),
 		Backend:   b,

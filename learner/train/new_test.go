@@ -24,7 +24,7 @@ func TestInitialPolicy(t *testing.T) {
 		}
 		shape := policy.Shape{Observation: task.ObservationDim, Action: task.ActionDim, Hidden: s.Hidden}
 		expected := shape.Init(streams.New(s.Seed, streams.Policy), nil)
-		copy(expected[shape.Mean().NumParams():], slices.Repeat([]float64{want}, task.ActionDim))
+		copy(expected[shape.Network().NumParams():], slices.Repeat([]float64{want}, task.ActionDim))
 		requireBits(t, std.String(), train.New(nil, s, task).Params, expected)
 	}
 }

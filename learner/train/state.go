@@ -76,7 +76,7 @@ func (r *Run) Counters() runs.Counters { return r.counters }
 
 // state returns the state from which the run would resume, as far as the counters say.
 func (r *Run) state(at runs.Counters) *runs.State {
-	networks := map[string][]int{"policy": r.Shape.Mean().Sizes}
+	networks := map[string][]int{"policy": r.Shape.Network().Sizes}
 	for name, network := range r.networks() {
 		networks[name] = network.Sizes()
 	}
@@ -96,6 +96,12 @@ func (r *Run) visit(v *state.Visitor) {
 	r.visitPolicy(v)
 	v.Constant("action.low", r.Low)
 	v.Constant("action.high", r.High)
+	if choices := make([]float64, len(r.Shape.Choices)); len(choices) > 0 {
+		for i, n := range r.Shape.Choices {
+			choices[i] = float64(n)
+		}
+		v.Constant("action.choices", choices)
+	}
 	v.Part("optimizer", r.Optimizer.Visit)
 	for name, network := range r.networks() {
 		v.Part(name, network.Visit)

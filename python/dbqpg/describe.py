@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from dbqpg.environment import Environment, make, size
+from dbqpg.environment import Environment, choices, make, size
 
 
 def describe(target: str, kwargs: dict[str, Any], name: str | None = None, steps: int | None = None) -> str:
@@ -29,8 +29,7 @@ def describe(target: str, kwargs: dict[str, Any], name: str | None = None, steps
         "name": name or re.sub(r"[^A-Za-z0-9_-]+", "-", target)[:64],
         "observations": size(env.observation_space),
         "actions": size(env.action_space),
-        "low": bound(env.action_space.low, env.action_space.shape),
-        "high": bound(env.action_space.high, env.action_space.shape),
+        **actions(env.action_space),
         "steps": steps,
         "command": json.dumps(
             [sys.executable, "-m", "dbqpg.environment", target, *(["--kwargs", json.dumps(kwargs)] if kwargs else [])]
@@ -39,6 +38,13 @@ def describe(target: str, kwargs: dict[str, Any], name: str | None = None, steps
     if target.partition(":")[0] not in ("gymnasium", "dm_control"):
         lines["directory"] = json.dumps(os.getcwd())  # where Python finds the module
     return "".join(f"{key}: {value}\n" for key, value in lines.items())
+
+
+def actions(space: Any) -> dict[str, Any]:
+    """The bounds of actions, or how many choices there are."""
+    if discrete := choices(space):
+        return {"choices": discrete}
+    return {"low": bound(space.low, space.shape), "high": bound(space.high, space.shape)}
 
 
 def limit(env: Environment) -> int | None:

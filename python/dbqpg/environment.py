@@ -46,12 +46,12 @@ class Space(Protocol):
 
 
 class Environment(Protocol):
-    """What is needed of a gymnasium.Env."""
+    """What is needed of a gymnasium.Env. Its actions are a Box, Discrete, MultiDiscrete or MultiBinary."""
 
     @property
     def observation_space(self) -> Space: ...
     @property
-    def action_space(self) -> Space: ...
+    def action_space(self) -> Any: ...
     def reset(self, *, seed: int | None = None) -> tuple[Any, dict[str, Any]]: ...
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]: ...
 
@@ -120,14 +120,25 @@ def make(target: str, kwargs: dict[str, Any]) -> Environment:
         import gymnasium
 
         env = gymnasium.wrappers.FlattenObservation(env)
-    if not hasattr(env.action_space, "low"):
-        raise ValueError(f"{target}: its actions are {env.action_space}, and only vectors of real numbers can be learned: a Box")
+    if not hasattr(env.action_space, "low") and choices(env.action_space) is None:
+        raise ValueError(
+            f"{target}: its actions are {env.action_space}, and only a Box, Discrete, MultiDiscrete or MultiBinary can be learned"
+        )
     return env  # type: ignore[no-any-return]
 
 
-def size(space: Space) -> int:
+def size(space: Any) -> int:
     """How many numbers there are in a value of a space."""
     return int(np.prod(space.shape))
+
+
+def choices(space: Any) -> list[int] | None:
+    """How many choices there are for each number of a discrete action; None for other spaces."""
+    if hasattr(space, "nvec"):  # MultiDiscrete
+        return [int(n) for n in np.ravel(space.nvec)]
+    if not hasattr(space, "n"):
+        return None
+    return [2] * size(space) if space.shape else [int(space.n)]  # MultiBinary, Discrete
 
 
 class Server:
@@ -164,8 +175,10 @@ class Server:
         self._shape = tuple(first.observation_space.shape)
         self._action = tuple(first.action_space.shape)
         self._dtype = first.action_space.dtype
+        self._start = getattr(first.action_space, "start", None)  # of discrete actions
         self._rows = np.zeros((environments, *self._shape))
-        return ["hello", VERSION, size(first.observation_space), size(first.action_space)]
+        discrete = choices(first.action_space)
+        return ["hello", VERSION, size(first.observation_space), size(first.action_space), *([discrete] if discrete else [])]
 
     def _reset(self, index: int, seed: int) -> list[Any]:
         observation, _ = self._environments[index].reset(seed=seed)
@@ -175,6 +188,8 @@ class Server:
     def _step(self, indices: list[int], packed: bytes) -> list[Any]:
         n = len(indices)
         actions = np.frombuffer(packed).reshape(n, *self._action).astype(self._dtype)
+        if self._start is not None:
+            actions = actions + self._start
         rewards, ends, errors = [0.0] * n, bytearray(n), []
         for row, index in enumerate(indices):
             try:

@@ -18,11 +18,14 @@ STD_FLOOR = 1e-8
 
 
 class Policy:
-    """A Gaussian policy: a tanh network gives the mean action, and the standard deviation does not depend on the state.
+    """A policy with a tanh network: Gaussian, or categorical where actions are discrete.
 
     `policy(observation)` is the mean action within the action space's bounds; `policy(observation, deterministic=False)`
-    samples from the policy as in training, with `policy.rng`. One observation (o,) or a batch (n, o) gives an action (a,)
-    or (n, a), float32.
+    samples from the policy with `policy.rng`, as in training: without bounds, which are the environment's to apply. One
+    observation (o,) or a batch (n, o) gives an action (a,) or (n, a), float32.
+
+    A discrete action is an index from 0, int64: the likeliest, or a sampled one. If actions have a single component, as
+    those of Gymnasium's Discrete, the result is a scalar or (n,).
     """
 
     def __init__(self, arrays: dict[str, npt.NDArray[Any]], metadata: dict[str, str], rng: np.random.Generator) -> None:
@@ -39,7 +42,8 @@ class Policy:
         if not self.layers:
             raise ValueError("there is no policy in it; checkpoints of earlier versions can be exported with learner export")
         self.mean, self.std = _normalizer(arrays)
-        self.log_std = _floats(arrays, "log_std", 1)
+        self.choices = _floats(arrays, "action.choices", 1).astype(int).tolist() if "action.choices" in arrays else []
+        self.log_std = np.zeros(0) if self.choices else _floats(arrays, "log_std", 1)
         self.low, self.high = (_floats(arrays, name, 1, finite=False) for name in ("action.low", "action.high"))
         self._check()
 
@@ -49,16 +53,19 @@ class Policy:
 
     @property
     def action_dim(self) -> int:
-        return len(self.log_std)
+        return len(self.low)
 
     def _check(self) -> None:
         sizes = [self.observation_dim, *(len(bias) for _, bias in self.layers)]
         for i, (weight, bias) in enumerate(self.layers):
             if weight.shape != (sizes[i + 1], sizes[i]):
                 raise ValueError(f"policy.{i}.weight has shape {weight.shape}, want {(sizes[i + 1], sizes[i])}")
+        if self.choices and (min(self.choices) < 1 or sum(self.choices) != sizes[-1]):
+            raise ValueError(f"action.choices {self.choices} do not fit {sizes[-1]} outputs")
+        actions = len(self.choices) or sizes[-1]
         for name, values, want in [
-            ("the normaliser's std", self.std, sizes[0]), ("log_std", self.log_std, sizes[-1]),
-            ("action.low", self.low, sizes[-1]), ("action.high", self.high, sizes[-1]),
+            ("the normaliser's std", self.std, sizes[0]), ("log_std", self.log_std, 0 if self.choices else actions),
+            ("action.low", self.low, actions), ("action.high", self.high, actions),
         ]:
             if len(values) != want:
                 raise ValueError(f"{name} has {len(values)} elements, want {want}")
@@ -66,7 +73,20 @@ class Policy:
             raise ValueError("a standard deviation, the actions' bounds or the observations' clip makes no sense")
 
     def distribution(self, observation: npt.ArrayLike) -> tuple[Floats, Floats]:
-        """Returns the mean and the standard deviation of the action, before it is clipped."""
+        """Returns the mean and the standard deviation of the action, before it is clipped: those of a Gaussian policy."""
+        if self.choices:
+            raise ValueError("the policy's actions are discrete: it has probabilities")
+        return self._outputs(observation), np.exp(self.log_std)
+
+    def probabilities(self, observation: npt.ArrayLike) -> list[Floats]:
+        """Returns the probabilities of each component's choices, (k,) or (n, k): those of a categorical policy."""
+        if not self.choices:
+            raise ValueError("the policy is Gaussian: it has a distribution")
+        logits = np.split(self._outputs(observation), np.cumsum(self.choices)[:-1], axis=-1)
+        weights = [np.exp(z - z.max(-1, keepdims=True)) for z in logits]
+        return [w / w.sum(-1, keepdims=True) for w in weights]
+
+    def _outputs(self, observation: npt.ArrayLike) -> Floats:
         # Observations are float32 in training too.
         x = np.asarray(observation, np.float32).astype(np.float64)
         if x.ndim not in (1, 2) or x.shape[-1] != self.observation_dim:
@@ -76,17 +96,32 @@ class Policy:
             x = x @ weight.T + bias
             if i < len(self.layers) - 1:
                 x = np.tanh(x)
-        return x, np.exp(self.log_std)
+        return x
 
-    def __call__(self, observation: npt.ArrayLike, deterministic: bool = True) -> npt.NDArray[np.float32]:
+    def __call__(self, observation: npt.ArrayLike, deterministic: bool = True) -> npt.NDArray[Any]:
+        if self.choices:
+            return self._choose(self.probabilities(observation), deterministic)
         action, std = self.distribution(observation)
-        if not deterministic:
+        if deterministic:
+            action = np.clip(action, self.low, self.high)
+        else:
             action = action + std * self.rng.standard_normal(action.shape)
-        return np.clip(action, self.low, self.high).astype(np.float32)
+        return action.astype(np.float32)
+
+    def _choose(self, probabilities: list[Floats], deterministic: bool) -> npt.NDArray[np.int64]:
+        chosen = []
+        for p in probabilities:
+            if deterministic:
+                chosen.append(p.argmax(-1))
+            else:
+                quantile = self.rng.random(p.shape[:-1])[..., None]
+                chosen.append((p.cumsum(-1)[..., :-1] <= quantile).sum(-1))
+        action = np.stack(chosen, axis=-1)
+        return action[..., 0] if len(chosen) == 1 else action
 
     def predict(
         self, observation: npt.ArrayLike, state: Any = None, episode_start: Any = None, deterministic: bool = True
-    ) -> tuple[npt.NDArray[np.float32], None]:
+    ) -> tuple[npt.NDArray[Any], None]:
         """The policy as Stable-Baselines3's tools call it, such as evaluate_policy."""
         return self(observation, deterministic), None
 

@@ -18,7 +18,7 @@ from dbqpg import policy
 
 
 class Module(nn.Module):
-    """A Gaussian policy: (batch, o) or (o,) to the mean action within its bounds."""
+    """A policy: (batch, o) or (o,) to the mean action within its bounds, or to the likeliest of discrete actions."""
 
     def __init__(self, source: policy.Policy, dtype: torch.dtype = torch.float64) -> None:
         super().__init__()
@@ -34,7 +34,9 @@ class Module(nn.Module):
 
         self.normalizer: Any = constants(mean=source.mean, std=source.std)
         self.action: Any = constants(low=source.low, high=source.high)
-        self.log_std = nn.Parameter(tensor(source.log_std))
+        self.choices = source.choices
+        if not self.choices:
+            self.log_std = nn.Parameter(tensor(source.log_std))
         self.policy = nn.ModuleList()
         for weight, bias in source.layers:
             layer = nn.Linear(weight.shape[1], weight.shape[0], dtype=dtype)
@@ -45,16 +47,29 @@ class Module(nn.Module):
         self.clip = source.clip
 
     def distribution(self, observation: torch.Tensor) -> torch.distributions.Independent:
-        """Returns the distribution of the action, before it is clipped."""
-        x = (observation.to(self.log_std.dtype) - self.normalizer.mean) / (self.normalizer.std + policy.STD_FLOOR)
+        """Returns the distribution of the action, before it is clipped: of a Gaussian policy."""
+        x = self.outputs(observation)
+        return torch.distributions.Independent(torch.distributions.Normal(x, self.log_std.exp().expand_as(x)), 1)
+
+    def distributions(self, observation: torch.Tensor) -> list[torch.distributions.Categorical]:
+        """Returns the distribution of each component of a discrete action."""
+        logits = self.outputs(observation).split(self.choices, -1)
+        return [torch.distributions.Categorical(logits=z) for z in logits]
+
+    def outputs(self, observation: torch.Tensor) -> torch.Tensor:
+        """Returns the network's outputs: the mean or the logits."""
+        x: torch.Tensor = (observation.to(self.normalizer.mean.dtype) - self.normalizer.mean) / (self.normalizer.std + policy.STD_FLOOR)
         x = x.clamp(-self.clip, self.clip)
         for i, layer in enumerate(self.policy):
             x = layer(x)
             if i < len(self.policy) - 1:
                 x = torch.tanh(x)
-        return torch.distributions.Independent(torch.distributions.Normal(x, self.log_std.exp().expand_as(x)), 1)
+        return x
 
     def forward(self, observation: torch.Tensor) -> torch.Tensor:
+        if self.choices:
+            action = torch.stack([d.probs.argmax(-1) for d in self.distributions(observation)], -1)
+            return action[..., 0] if len(self.choices) == 1 else action
         mean: torch.Tensor = self.distribution(observation).mean
         return torch.maximum(torch.minimum(mean, self.action.high), self.action.low)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+import gymnasium
 import numpy as np
 
 from dbqpg.environment import Box
@@ -31,6 +32,22 @@ class Chatty:
         print("step", action)
         self.state = 0.9 * self.state + action
         return self.state, float(self.state[0]), False, False, {}
+
+
+class Sings(Chatty):
+    """Has actions that are no numbers."""
+
+    action_space = "songs"  # type: ignore[assignment]
+
+
+class Buttons(Chatty):
+    """Has discrete actions of several components, counted from other numbers than 0, and says which it was given."""
+
+    action_space = gymnasium.spaces.MultiDiscrete([2, 3], start=[5, -1])  # type: ignore[assignment]
+
+    def step(self, action: Any) -> Step:
+        assert self.action_space.contains(action), action
+        return np.array(action, float), 1.0, False, False, {}
 
 
 class Raises(Chatty):

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import pathlib
 import struct
 import subprocess
@@ -12,6 +13,7 @@ from typing import Any
 import gymnasium
 import msgpack
 import numpy as np
+import onnxruntime
 import pytest
 import yaml
 from conftest import PROGRAMS, ROOT, Run
@@ -111,7 +113,7 @@ def test_errors_are_those_of_one_environment(connect: Any, target: str, words: s
     ("target", "words"),
     [
         ("gymnasium:Hoper-v5", "Environment `Hoper` doesn't exist"),
-        ("gymnasium:CartPole-v1", "its actions are Discrete(2), and only vectors of real numbers can be learned"),
+        ("awkward:Sings", "and only a Box, Discrete, MultiDiscrete or MultiBinary can be learned"),
         ("nowhere:Nothing", "No module named 'nowhere'"),
         ("Hopper-v5", "a target is gymnasium:NAME"),
     ],
@@ -127,6 +129,33 @@ def test_describe() -> None:
         "name": "gymnasium-Hopper-v5", "observations": 11, "actions": 3, "low": [-1, -1, -1], "high": [1, 1, 1], "steps": 1000,
         "command": [sys.executable, "-m", "dbqpg.environment", "gymnasium:Hopper-v5", "--kwargs", '{"frame_skip": 2}'],
     }
+
+
+@pytest.mark.parametrize(
+    ("target", "choices"),
+    [("gymnasium:CartPole-v1", [2]), ("gymnasium:Acrobot-v1", [3]), ("awkward:Buttons", [2, 3])],
+)
+def test_describe_discrete_actions(target: str, choices: list[int]) -> None:
+    described = yaml.safe_load(describe(target, {}))
+    assert described["choices"] == choices and described["actions"] == len(choices) and "low" not in described
+
+
+def test_discrete_actions(connect: Any) -> None:
+    client = connect("awkward:Buttons")
+    assert client.ask("hello", 1, 2) == ["hello", 1, 2, 2, [2, 3]]
+    for index in (0, 1):
+        client.ask("reset", index, 1)
+    kind, observations, _, ends, errors = client.ask("step", [0, 1], np.array([[0.0, 2.0], [1.0, 0.0]]).tobytes())
+    assert (kind, ends, errors) == ("step", b"\0\0", [])
+    assert np.frombuffer(observations).tolist() == [5, 1, 6, -1]
+    client = connect("gymnasium:CartPole-v1")
+    assert client.ask("hello", 1, 1) == ["hello", 1, 4, 1, [2]]
+    env = gymnasium.make("CartPole-v1")
+    first, _ = env.reset(seed=3)
+    assert np.array_equal(np.frombuffer(client.ask("reset", 0, 3)[1]), first.astype(float))
+    for action in (0, 1, 1, 0):
+        want, *_ = env.step(action)
+        assert np.array_equal(np.frombuffer(client.ask("step", [0], struct.pack("<d", action))[1]), want.astype(float))
 
 
 def test_flattens_what_is_no_vector() -> None:
@@ -184,6 +213,59 @@ def test_trains(program: Run, tmp_path: pathlib.Path, target: str, where: pathli
     assert np.isfinite(json.loads((folder / "results.json").read_text())["mean_reward"])
     examples = np.load(folder / "examples.npz")
     np.testing.assert_allclose(dbqpg.load(folder)(examples["observations"]), examples["actions"], rtol=0, atol=1e-6)
+
+
+def learner(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """Runs the learner with this Python first in the path."""
+    path = {**os.environ, "PATH": f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"}
+    return subprocess.run([PROGRAMS / "learner", *map(str, arguments)], env=path, capture_output=True, text=True)
+
+
+@pytest.fixture(scope="session")
+def discrete(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """Returns the directory of a short run of one of Gymnasium's environments, by its name alone."""
+    directory = tmp_path_factory.mktemp("runs") / "cartpole"
+    done = learner(
+        "--env", "CartPole-v1", "--run-dir", directory, "--steps", 12_000, "--estimator", "uapg", "--actors", 2, "--http", "off",
+        "--listen", "127.0.0.1:0",
+    )
+    assert done.returncode == 0, done.stderr
+    return directory
+
+
+def test_a_name_of_gymnasiums_is_enough(discrete: pathlib.Path) -> None:
+    with open(discrete / "progress.csv") as file:
+        returns = [float(row["return_mean"]) for row in csv.DictReader(file)]
+    assert returns[0] < 40 and max(returns) > 80, "nothing was learned"
+    done = learner("evaluate", discrete, "--episodes", 2, "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["task"] == "CartPole-v1"
+    done = learner("--env", "CartPool-v1", "--dry-run")
+    assert done.returncode == 1 and "Environment `CartPool` doesn't exist" in done.stderr
+    done = learner("--env", "CartPole-v1", "--std-rate", 0.5, "--dry-run")
+    assert done.returncode == 1 and "the actions of CartPole-v1 are discrete, without a standard deviation" in done.stderr
+
+
+def test_discrete_policies(discrete: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    done = learner("export", discrete, "--episodes", 2, "--to", tmp_path)
+    assert done.returncode == 0, done.stderr
+    policy, examples = dbqpg.load(tmp_path, seed=1), np.load(tmp_path / "examples.npz")
+    observations, actions = examples["observations"], examples["actions"]
+    assert set(actions.ravel()) == {0, 1} and policy.choices == [2] and policy.action_dim == 1
+    np.testing.assert_array_equal(policy(observations), actions[:, 0])
+    np.testing.assert_array_equal(dbqpg.load(discrete)(observations), actions[:, 0])
+    session = onnxruntime.InferenceSession(tmp_path / "policy.onnx", providers=["CPUExecutionProvider"])
+    (found,) = session.run(None, {"observation": observations.astype(np.float32)})
+    assert found.dtype == np.int64
+    np.testing.assert_array_equal(found, actions)
+    (p,) = policy.probabilities(observations)
+    many = np.stack([policy(observations, deterministic=False) for _ in range(2000)])
+    assert (abs(many.mean(0) - p[:, 1]) <= 5 * np.sqrt(p[:, 0] * p[:, 1] / 2000) + 1e-3).all()
+    env = gymnasium.make("CartPole-v1")
+    observation, _ = env.reset(seed=1)
+    assert env.action_space.contains(policy(observation)) and env.action_space.contains(policy(observation, deterministic=False))
+    with pytest.raises(ValueError, match="discrete"):
+        policy.distribution(observation)
 
 
 def test_a_run_ends_with_its_environments_last_words(tmp_path: pathlib.Path) -> None:

@@ -97,11 +97,8 @@ def test_sampled_actions(wild: pathlib.Path) -> None:
     mean, std = policy.distribution(observations)
     assert (abs(mean) > 1).any()
     many = np.stack([policy(observations, deterministic=False) for _ in range(2000)])
-    assert abs(many).max() <= 1
-    inside = abs(mean) < 0.2  # the mean of a clipped Gaussian, by symmetry, is near its own there
-    assert inside.any()
-    clipped = np.clip(mean + std * np.random.default_rng(0).standard_normal((200_000, 1, 1)), -1, 1)
-    np.testing.assert_allclose(many.mean(0)[inside], clipped.mean(0)[inside], atol=5 * 0.7 / np.sqrt(2000))
+    error = many.mean(0) - mean  # as in training, without the bounds of +-1
+    assert abs(many).max() > 1 and (abs(error) < 5 * std / np.sqrt(2000)).all()
     action, state = policy.predict(observations[0], deterministic=True)
     np.testing.assert_array_equal(action, policy(observations[0]))
     assert state is None

@@ -19,7 +19,7 @@
 // observations and a actions:
 //
 //	["hello", 1, k]                  asks for k environments under version 1 of this protocol
-//	["hello", 1, o, a]
+//	["hello", 1, o, a]               or, of discrete actions, ["hello", 1, o, a, [n, m, ...]]: the choices of each
 //	["reset", i, seed]               starts an episode in environment i, in [0, k), as seed says, in [0, 2³²)
 //	["reset", observation]           o numbers
 //	["step", [i, j, ...], actions]   takes a step in each of n different environments; n × a

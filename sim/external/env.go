@@ -22,8 +22,10 @@ type env struct {
 
 func (e *env) Spec() sim.Spec { return e.spec }
 
-// Remote implements sim.Remote.
-func (e *env) Remote() {}
+// Truncated implements sim.Remote.
+func (e *env) Truncated() bool {
+	return e.call.truncated && !e.call.terminated && e.steps < e.spec.TimeLimit
+}
 
 func (e *env) Close() error {
 	e.ready = false
@@ -56,7 +58,7 @@ func (e *env) Reset(rng *rand.Rand, observation []float64) error {
 			return err
 		}
 	}
-	e.steps = 0
+	e.steps, e.call.truncated = 0, false
 	e.call.seed, e.call.action, e.call.last = seed, nil, false
 	return e.wrap(e.ask(observation))
 }
@@ -81,11 +83,7 @@ func (e *env) Step(action, observation []float64) (reward float64, terminated bo
 	if err := e.ask(observation); err != nil {
 		return 0, false, e.wrap(err)
 	}
-	if c.truncated && !c.terminated && e.steps < e.spec.TimeLimit {
-		e.ready = false
-		return 0, false, e.wrap(fmt.Errorf("it ended the episode for a time limit at step %d: "+
-			"set steps to its own time limit, %d at most", e.steps, e.steps))
-	}
+	e.ready = !e.Truncated()
 	return c.reward, c.terminated, nil
 }
 

@@ -9,10 +9,13 @@ import (
 	"github.com/dbqpg/dbqpg/sim"
 )
 
-// Environments makes environments by the names of their tasks: built-in ones, and those of task files.
+// Environments makes environments by the names of their tasks: built-in ones, those of task files, and those that
+// [Gymnasium] describes.
 type Environments struct {
 	builtin func(name string) (sim.Env, error)
-	files   []*File
+
+	describing sync.Mutex
+	files      []*File // grows by those of Gymnasium's environments
 
 	mu        sync.Mutex
 	processes []*process // that have not failed
@@ -44,17 +47,35 @@ func (e *Environments) New(name string) (sim.Env, error) {
 	if !external {
 		return e.builtin(name)
 	}
-	for _, f := range e.files {
-		spec := f.Spec()
-		if spec.Name == name {
-			return e.open(f, spec)
-		}
-		if f.Name == task {
-			return nil, fmt.Errorf("the task file for %s differs from the learner's: they must agree in all but "+
-				"the path of the command's program, directory, environments and limits", task)
-		}
+	f, err := e.file(task)
+	if err != nil {
+		return nil, err
 	}
-	return nil, fmt.Errorf("%s is not a built-in task: give the task file that its learner has, --task FILE", task)
+	spec := f.Spec()
+	if spec.Name != name {
+		return nil, fmt.Errorf("the task file for %s differs from the learner's: they must agree in all but "+
+			"the path of the command's program, directory, environments and limits", task)
+	}
+	return e.open(f, spec)
+}
+
+// file returns the task file for a task, which without one may be an environment of Gymnasium's.
+func (e *Environments) file(task string) (*File, error) {
+	e.describing.Lock()
+	defer e.describing.Unlock()
+	if i := slices.IndexFunc(e.files, func(f *File) bool { return f.Name == task }); i >= 0 {
+		return e.files[i], nil
+	}
+	missing := fmt.Errorf("%s is not a built-in task: give the task file that its learner has, --task FILE", task)
+	if !IsGymnasium(task) {
+		return nil, missing
+	}
+	f, err := Gymnasium(task)
+	if err != nil {
+		return nil, fmt.Errorf("%w; Gymnasium's environments: %w", missing, err)
+	}
+	e.files = append(e.files, f)
+	return f, nil
 }
 
 // open starts a process unless one has room.

@@ -14,6 +14,8 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/dbqpg/dbqpg/internal/policy"
+	"github.com/dbqpg/dbqpg/internal/rollout"
 	"github.com/dbqpg/dbqpg/sim"
 	"github.com/dbqpg/dbqpg/sim/external"
 	"github.com/dbqpg/dbqpg/sim/external/externaltest"
@@ -125,7 +127,6 @@ func TestFailures(t *testing.T) {
 		"infinite reward": `the reward is \+Inf`,
 		"wrong shape":     `makes no sense: 32 bytes where 24 to 24 belong`,
 		"too many":        `makes no sense: 1 errors too many`,
-		"truncated":       `for a time limit at step 3: set steps to`,
 	} {
 		t.Run(wrong, func(t *testing.T) {
 			t.Parallel()
@@ -150,6 +151,67 @@ func TestFailures(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A limit of the environment's own ends an episode as the time limit does.
+func TestTruncated(t *testing.T) {
+	f := externaltest.File("truncated", 2)
+	env := open(t, environments(t, f), f)
+	shape := policy.ShapeOf(f.Spec(), nil)
+	actor, err := policy.NewActor(shape, make([]float64, shape.NumParams()), policy.Identity(3, 5))
+	if err != nil {
+		t.Fatal(err)
+	}
+	player, truncated := rollout.NewPlayer(env), 0
+	for index := range uint64(20) { // some end before their third step
+		e, err := player.Evaluate(actor.Act, 1, index, func() bool { return false })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ended := env.(sim.Remote).Truncated(); ended != (e.Steps() == 3 && !e.Terminated) || e.Steps() > 3 {
+			t.Errorf("%d steps, terminated %v, truncated %v", e.Steps(), e.Terminated, ended)
+		} else if ended {
+			truncated++
+			if _, _, err := env.Step(make([]float64, 2), make([]float64, 3)); !errors.Is(err, sim.ErrNotReset) {
+				t.Errorf("a step after the end: %v", err)
+			}
+		}
+	}
+	if truncated == 0 {
+		t.Error("no episode was truncated")
+	}
+}
+
+// Discrete actions reach the process as indices; a process whose choices are others is refused.
+func TestChoices(t *testing.T) {
+	const bounds = "low: [-1, -1], high: [0.5, .inf]"
+	for text, want := range map[string]string{
+		"choices: [2, 3]": "",
+		"choices: [3, 2]": "its actions have [2 3] choices, and its task file says [3 2]",
+		bounds:            "its actions have [2 3] choices, and its task file says []",
+	} {
+		f, err := external.Parse([]byte(strings.Replace(externaltest.Text("discrete", 1), bounds, text, 1)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		env, err := environments(t, f).New(f.Spec().Name)
+		if want != "" {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v, want %s", text, err, want)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		spec := env.Spec()
+		if !slices.Equal(spec.Choices, []int{2, 3}) || !slices.Equal(spec.High, []float64{1, 2}) {
+			t.Errorf("%+v", spec)
+		}
+		if err := env.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -26,6 +26,7 @@ type File struct {
 	Actions      int       `yaml:"actions"`                // numbers in an action
 	Low          []float64 `yaml:"low,flow,omitempty"`     // bounds of an action; none: unbounded
 	High         []float64 `yaml:"high,flow,omitempty"`    //
+	Choices      []int     `yaml:"choices,flow,omitempty"` // of each action, an index from 0: in place of bounds
 	Steps        int       `yaml:"steps"`                  // time limit
 	Command      []string  `yaml:"command,flow"`           // program and arguments
 	Directory    string    `yaml:"directory,omitempty"`    // where it runs; default: the file's
@@ -123,6 +124,9 @@ func (f *File) check() error {
 }
 
 func (f *File) checkBounds() error {
+	if f.Choices != nil {
+		return f.checkChoices()
+	}
 	if f.Low == nil && f.High == nil {
 		return nil
 	}
@@ -134,6 +138,23 @@ func (f *File) checkBounds() error {
 		if !(f.Low[i] <= f.High[i]) || math.IsInf(f.Low[i], 1) || math.IsInf(f.High[i], -1) {
 			return fmt.Errorf("low and high: %v and %v do not bound action %d", f.Low[i], f.High[i], i)
 		}
+	}
+	return nil
+}
+
+func (f *File) checkChoices() error {
+	if len(f.Choices) != f.Actions {
+		return fmt.Errorf("choices: %d numbers, want one for each of %d actions", len(f.Choices), f.Actions)
+	}
+	if f.Low != nil || f.High != nil {
+		return errors.New("choices, low and high: choices have no bounds; give one or the other")
+	}
+	sum := 0
+	for _, n := range f.Choices {
+		if n < 1 || n > maxDim-sum {
+			return fmt.Errorf("choices %v: each must be at least 1, and all together at most %d", f.Choices, maxDim)
+		}
+		sum += n
 	}
 	return nil
 }
@@ -169,13 +190,16 @@ func flow(f *File) string {
 func (f *File) Spec() sim.Spec {
 	digest := sha256.Sum256([]byte(f.Identity()))
 	low, high := f.Low, f.High
-	if low == nil {
-		for range f.Actions {
+	for i := len(low); i < f.Actions; i++ {
+		if f.Choices != nil {
+			low, high = append(low, 0), append(high, float64(f.Choices[i]-1))
+		} else {
 			low, high = append(low, math.Inf(-1)), append(high, math.Inf(1))
 		}
 	}
 	return sim.Spec{
 		Name:           f.Name + "@" + hex.EncodeToString(digest[:6]),
-		ObservationDim: f.Observations, ActionDim: f.Actions, Low: low, High: high, FrameSkip: 1, TimeLimit: f.Steps,
+		ObservationDim: f.Observations, ActionDim: f.Actions, Low: low, High: high, Choices: f.Choices,
+		FrameSkip: 1, TimeLimit: f.Steps, Truncates: true,
 	}
 }

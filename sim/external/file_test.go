@@ -65,6 +65,7 @@ func TestLongestEpisode(t *testing.T) {
 
 func TestBadFiles(t *testing.T) {
 	good := externaltest.Text("", 2)
+	const bounds = "low: [-1, -1], high: [0.5, .inf]"
 	if _, err := external.Parse([]byte(good)); err != nil {
 		t.Fatal(err)
 	}
@@ -84,6 +85,11 @@ func TestBadFiles(t *testing.T) {
 		{"environments: 2", "limits: {step: -1s}", "must be above 0s"},
 		{"[-1, -1]", "[-1]", "1 and 2 numbers, want one for each of 2 actions"},
 		{"[-1, -1]", "[-1, .nan]", "do not bound action 1"},
+		{bounds, "choices: [2]", "choices: 1 numbers, want one for each of 2 actions"},
+		{bounds, "choices: [2, 0]", "choices [2 0]: each must be at least 1"},
+		{bounds, "choices: [2, 65535]", "all together at most 65536"},
+		{bounds, "choices: [2, 9223372036854775807]", "all together at most 65536"},
+		{bounds, "choices: [2, 2], low: [0, 0]", "choices have no bounds"},
 		{"[-1, -1]", "[1, -1]", "1 and 0.5 do not bound action 0"},
 	} {
 		if _, err := external.Parse([]byte(strings.Replace(good, c.old, c.new, 1))); err == nil ||

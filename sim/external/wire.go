@@ -126,7 +126,7 @@ func (w *wire) limit() int {
 }
 
 // answered reads the head of an answer, which may be a refusal.
-func (w *wire) answered(parts int, kind string) error {
+func (w *wire) answered(kind string, least, most int) error {
 	w.in.Reset(w.answer)
 	w.decoder.Reset(w.in)
 	n, err := w.decoder.DecodeArrayLen()
@@ -143,8 +143,8 @@ func (w *wire) answered(parts int, kind string) error {
 			return err
 		}
 		return &refusal{text}
-	case n != parts || string(got) != kind:
-		return fmt.Errorf("%w: %q of %d parts, want %q of %d", errMessage, got, n, kind, parts)
+	case n < least || n > most || string(got) != kind:
+		return fmt.Errorf("%w: %q of %d parts, want %q of %d", errMessage, got, n, kind, least)
 	}
 	return nil
 }
@@ -191,7 +191,7 @@ func (w *wire) end() error {
 
 // greeted checks that the process has the environments that the file describes.
 func (w *wire) greeted(f *File) error {
-	if err := w.answered(4, "hello"); err != nil {
+	if err := w.answered("hello", 4, 5); err != nil {
 		return err
 	}
 	var numbers [3]int
@@ -202,6 +202,12 @@ func (w *wire) greeted(f *File) error {
 		}
 		numbers[i] = n
 	}
+	var choices []int
+	if w.in.Len() > 0 {
+		if err := w.decoder.Decode(&choices); err != nil {
+			return malformed(err)
+		}
+	}
 	switch {
 	case numbers[0] != version:
 		return fmt.Errorf("its process speaks version %d of the protocol, this program %d", numbers[0], version)
@@ -209,13 +215,16 @@ func (w *wire) greeted(f *File) error {
 		return fmt.Errorf("it has %d observations and %d actions, and its task file says %d and %d: "+
 			"correct the file, or write it anew "+
 			"(python -m dbqpg.describe)", numbers[1], numbers[2], f.Observations, f.Actions)
+	case !slices.Equal(choices, f.Choices):
+		return fmt.Errorf("its actions have %v choices, and its task file says %v: correct the file's choices", choices,
+			f.Choices)
 	}
 	return w.end()
 }
 
 // observed reads the answer to a reset.
 func (w *wire) observed(c *call) error {
-	if err := w.answered(2, "reset"); err != nil {
+	if err := w.answered("reset", 2, 2); err != nil {
 		return err
 	}
 	size := 8 * len(c.observation)
@@ -229,7 +238,7 @@ func (w *wire) observed(c *call) error {
 
 // stepped reads the answer to a step.
 func (w *wire) stepped(calls []*call) error {
-	if err := w.answered(5, "step"); err != nil {
+	if err := w.answered("step", 5, 5); err != nil {
 		return err
 	}
 	size := 8 * len(calls) * w.file.Observations

@@ -76,7 +76,7 @@ type server struct {
 }
 
 // serve answers on standard input and output. At the start, it may "exit", "sleep", "refuse", or have an "other
-// version" or "other dimensions"; at an episode's third step, it may "crash" (with "crash once PATH" only if there is
+// version", "other dimensions" or "discrete" actions; at an episode's third step, it may "crash" (with "crash once PATH" only if there is
 // no such file, which it then makes), "hang", "write PATH" its process ID there and hang alone, "chatter" on standard
 // output, "close" it, "raise" an error, give a "nan", an "infinite reward", a "wrong shape", "too many" errors or a
 // "truncated" episode.
@@ -182,6 +182,8 @@ func (s *server) hello(k int) ([]any, error) {
 		return []any{"hello", 2, 3, 2}, nil
 	case "other dimensions":
 		return []any{"hello", 1, 4, 2}, nil
+	case "discrete":
+		return []any{"hello", 1, 3, 2, []int{2, 3}}, nil
 	}
 	for range k {
 		s.toys, s.steps = append(s.toys, &Toy{}), append(s.steps, 0)

@@ -1,8 +1,7 @@
-package gaussian
+package batched
 
 import (
 	"fmt"
-	"math"
 
 	"gonum.org/v1/gonum/floats"
 
@@ -24,16 +23,16 @@ type Policy struct {
 	shape       policy.Shape // without the inputs that are zero
 	net         blocks.Net
 	activations blocks.Activations
-	logStd      []float64     // a
-	inverseStd  compute.Block // 1 × a: 1/std
-	precision   compute.Block // 1 × a: 1/std²
+	logStd      []float64 // a; none for discrete actions
+
+	distribution distribution
 }
 
 // New evaluates the policy with all its parameters on the normalised observations
 // (n × o).
 func New(s *compute.Scope, shape policy.Shape, params []float64, observations compute.Block) *Policy {
 	if len(params) != shape.NumParams() || observations.Cols != shape.Observation {
-		panic(fmt.Sprintf("gaussian: %d parameters and %s observations for a policy %v", len(params),
+		panic(fmt.Sprintf("batched: %d parameters and %s observations for a policy %v", len(params),
 			observations.Shape(), shape))
 	}
 	in := nonzero(s, shape, observations)
@@ -44,20 +43,18 @@ func New(s *compute.Scope, shape policy.Shape, params []float64, observations co
 func evaluate(s *compute.Scope, in inputs, params []float64, x compute.Block) *Policy {
 	shape := in.whole
 	shape.Observation = len(in.columns)
-	p := shape.Mean().NumParams()
-	logStd := params[p:]
-	inverseStd, precision := make([]float64, len(logStd)), make([]float64, len(logStd))
-	for i, logStd := range logStd {
-		inverseStd[i], precision[i] = math.Exp(-logStd), math.Exp(-2*logStd)
-	}
+	p := shape.Network().NumParams()
 	g := &Policy{
 		inputs: in, backend: s.Backend(), shape: shape,
-		net:        blocks.Bind(shape.Mean(), s.FromSlice(p, 1, params[:p])),
-		logStd:     logStd,
-		inverseStd: s.FromSlice(1, shape.Action, inverseStd),
-		precision:  s.FromSlice(1, shape.Action, precision),
+		net:    blocks.Bind(shape.Network(), s.FromSlice(p, 1, params[:p])),
+		logStd: params[p:],
 	}
 	g.activations = g.net.Forward(s, x)
+	if shape.Choices != nil {
+		g.distribution = newCategorical(s, g.Outputs(), shape.Choices)
+	} else {
+		g.distribution = newGaussian(s, g.Outputs(), g.logStd)
+	}
 	return g
 }
 
@@ -77,7 +74,7 @@ func (g *Policy) Direction(s *compute.Scope, from, to []float64) compute.Block {
 // First returns a view of the policy on the first n observations of the batch.
 func (g *Policy) First(n int) *Policy {
 	first := *g
-	first.activations = g.activations.Rows(0, n)
+	first.activations, first.distribution = g.activations.Rows(0, n), g.distribution.first(n)
 	return &first
 }
 
@@ -87,18 +84,8 @@ func (g *Policy) Backend() compute.Backend { return g.backend }
 // Samples returns n, the number of observations.
 func (g *Policy) Samples() int { return g.activations[0].Rows }
 
-// Mean returns the actions' mean, n × a.
-func (g *Policy) Mean() compute.Block { return g.activations.Output() }
+// Outputs returns the network's outputs, the actions' mean (n × a) or logits.
+func (g *Policy) Outputs() compute.Block { return g.activations.Output() }
 
-// LogStd returns the logarithms of the standard deviations, one per action dimension.
+// LogStd returns the logarithms of the standard deviations, one per action dimension; none for discrete actions.
 func (g *Policy) LogStd() []float64 { return append([]float64(nil), g.logStd...) }
-
-// Entropy returns the policy's differential entropy, which is the same in every state:
-// sum_j (log_std_j + log(2 pi e)/2).
-func (g *Policy) Entropy() float64 {
-	entropy := 0.0
-	for _, logStd := range g.logStd {
-		entropy += logStd + 0.5*math.Log(2*math.Pi*math.E)
-	}
-	return entropy
-}

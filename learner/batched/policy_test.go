@@ -1,4 +1,4 @@
-package gaussian
+package batched
 
 import (
 	"math"
@@ -31,6 +31,11 @@ func newFixture(b compute.Backend, shape policy.Shape, samples int, seed uint64)
 	f.params = normals(shape.NumParams(), rng)
 	f.observations = normals(samples*shape.Observation, rng)
 	f.actions = normals(samples*shape.Action, rng)
+	if shape.Choices != nil {
+		for i := range f.actions {
+			f.actions[i] = float64(rng.IntN(shape.Choices[i%shape.Action]))
+		}
+	}
 	f.policy = f.at(f.params)
 	f.actionBlock = f.scope.FromSlice(samples, shape.Action, f.actions)
 	return f
@@ -44,11 +49,13 @@ func (f fixture) at(params []float64) *Policy {
 
 func each(t *testing.T, test func(t *testing.T, f fixture)) {
 	for _, b := range nntest.Backends() {
-		t.Run(b.Name(), func(t *testing.T) {
-			f := newFixture(b, policy.Shape{Observation: 3, Action: 2, Hidden: []int{5, 4}}, 1100, 1)
-			defer f.scope.Release()
-			test(t, f)
-		})
+		for name, choices := range map[string][]int{"gaussian": nil, "categorical": {4, 2}} {
+			t.Run(name+"/"+b.Name(), func(t *testing.T) {
+				f := newFixture(b, policy.Shape{Observation: 3, Action: 2, Hidden: []int{5, 4}, Choices: choices}, 1100, 1)
+				defer f.scope.Release()
+				test(t, f)
+			})
+		}
 	}
 }
 
@@ -61,17 +68,50 @@ func near(t *testing.T, what string, got, want []float64, tolerance float64) {
 
 func (f fixture) logStd() []float64 { return f.params[len(f.params)-f.shape.Action:] }
 
-func (f fixture) meanAt(params []float64, i int) []float64 {
+func (f fixture) outputsAt(params []float64, i int) []float64 {
 	o := f.shape.Observation
-	mlp := f.shape.Mean()
+	mlp := f.shape.Network()
 	return nntest.Forward(mlp, params[:mlp.NumParams()], f.observations[i*o:(i+1)*o])
 }
 
-// logProbTwin returns log N(x; mu, std²) summed over the dimensions.
+// eachAction calls of for each action that sample i may take, with its probability: a discrete policy's.
+func (f fixture) eachAction(params []float64, i int, of func(action []float64, probability float64)) {
+	var add func(action []float64, probability float64, logits []float64)
+	add = func(action []float64, probability float64, logits []float64) {
+		if len(action) == f.shape.Action {
+			of(action, probability)
+			return
+		}
+		size, sum := f.shape.Choices[len(action)], 0.0
+		for _, z := range logits[:size] {
+			sum += math.Exp(z)
+		}
+		for j, z := range logits[:size] {
+			add(append(slices.Clone(action), float64(j)), probability*math.Exp(z)/sum, logits[size:])
+		}
+	}
+	add(nil, 1, f.outputsAt(params, i))
+}
+
+// probabilities returns those of sample i's actions, all of them in one order.
+func (f fixture) probabilities(params []float64, i int) (all []float64) {
+	f.eachAction(params, i, func(_ []float64, p float64) { all = append(all, p) })
+	return all
+}
+
+// logProbTwin returns the sum over the dimensions of log N(x; mu, std²), or the logarithm of the action's probability.
 func (f fixture) logProbTwin(params []float64, i int) float64 {
 	a := f.shape.Action
 	sum := 0.0
-	for j, mu := range f.meanAt(params, i) {
+	if f.shape.Choices != nil {
+		f.eachAction(params, i, func(action []float64, p float64) {
+			if slices.Equal(action, f.actions[i*a:(i+1)*a]) {
+				sum = math.Log(p)
+			}
+		})
+		return sum
+	}
+	for j, mu := range f.outputsAt(params, i) {
 		std := math.Exp(params[len(params)-a+j])
 		z := (f.actions[i*a+j] - mu) / std
 		sum += math.Log(math.Exp(-z*z/2) / (std * math.Sqrt(2*math.Pi)))
@@ -103,9 +143,9 @@ func TestActorAgreesWithBlocks(t *testing.T) {
 		n.Apply(normalised, raw)
 		s := compute.NewScope(b)
 		g := New(s, shape, params, s.FromSlice(samples, 11, normalised))
-		got := compute.ToSlice(b, g.Mean())
+		got := compute.ToSlice(b, g.Outputs())
 		for i := range samples {
-			near(t, b.Name(), got[3*i:3*i+3], actor.Mean(raw[11*i:11*i+11]), 1e-12)
+			near(t, b.Name(), got[3*i:3*i+3], actor.Outputs(raw[11*i:11*i+11]), 1e-12)
 		}
 		s.Release()
 	}
@@ -188,12 +228,22 @@ func TestLogProbAgreesWithTwin(t *testing.T) {
 	})
 }
 
-// The entropy is the expected surprise: -log pi at the mean, plus 1/2 a dimension.
+// The entropy is the expected surprise: of a Gaussian, -log pi at the mean plus 1/2 a dimension.
 func TestEntropy(t *testing.T) {
 	each(t, func(t *testing.T, f fixture) {
-		atMean := compute.ToSlice(f.backend, f.policy.LogProb(f.scope, f.policy.Mean()))
-		want := -atMean[0] + 0.5*float64(f.shape.Action)
-		if got := f.policy.Entropy(); math.Abs(got-want) > 1e-12 {
+		want := 0.0
+		if f.shape.Choices == nil {
+			atMean := compute.ToSlice(f.backend, f.policy.LogProb(f.scope, f.policy.Outputs()))
+			want = -atMean[0] + 0.5*float64(f.shape.Action)
+		} else {
+			for i := range f.samples {
+				for _, p := range f.probabilities(f.params, i) {
+					want -= p * math.Log(p) / float64(f.samples)
+				}
+			}
+		}
+		got, most := f.policy.Entropy(), math.Log(8)
+		if math.Abs(got-want) > 1e-12 || f.shape.Choices != nil && !(got > 0 && got < most) {
 			t.Errorf("entropy %v, want %v", got, want)
 		}
 	})
@@ -205,7 +255,14 @@ func TestKLAgreesWithTwin(t *testing.T) {
 		got := f.policy.KL(f.at(other))
 		want := 0.0
 		for i := range f.samples {
-			mu, mu1 := f.meanAt(f.params, i), f.meanAt(other, i)
+			if f.shape.Choices != nil {
+				p, q := f.probabilities(f.params, i), f.probabilities(other, i)
+				for j := range p {
+					want += p[j] * math.Log(p[j]/q[j]) / float64(f.samples)
+				}
+				continue
+			}
+			mu, mu1 := f.outputsAt(f.params, i), f.outputsAt(other, i)
 			for j := range mu {
 				std, std1 := math.Exp(f.logStd()[j]), math.Exp(other[len(other)-f.shape.Action+j])
 				want += (math.Log(std1/std) + (std*std+(mu[j]-mu1[j])*(mu[j]-mu1[j]))/(2*std1*std1) - 0.5) / float64(
@@ -218,23 +275,33 @@ func TestKLAgreesWithTwin(t *testing.T) {
 		if self := f.policy.KL(f.policy); self != 0 {
 			t.Errorf("KL of a policy to itself %v", self)
 		}
+		for step := 1.; step > 1e-20; step /= 10 { // of which rounding is all in the end
+			for k := range other {
+				other[k] = f.params[k] * (1 + step)
+			}
+			if kl := f.policy.KL(f.at(other)); !(kl >= 0) {
+				t.Errorf("KL %v at a distance of %v", kl, step)
+			}
+		}
 	})
 }
 
 // fisherTwin returns G, with every Jacobian formed one sample at a time.
 func (f fixture) fisherTwin(damping float64, x []float64) []float64 {
-	mlp := f.shape.Mean()
+	mlp := f.shape.Network()
 	p, o := mlp.NumParams(), f.shape.Observation
 	y := make([]float64, len(x))
 	for i := range f.samples {
-		for j, row := range nntest.Jacobian(mlp, f.params[:p], f.observations[i*o:(i+1)*o]) {
-			moved := 0.0
+		jacobian := nntest.Jacobian(mlp, f.params[:p], f.observations[i*o:(i+1)*o])
+		moved := make([]float64, len(jacobian))
+		for j, row := range jacobian {
 			for k, v := range row {
-				moved += v * x[k]
+				moved[j] += v * x[k] / float64(f.samples)
 			}
-			moved /= math.Exp(2*f.logStd()[j]) * float64(f.samples)
-			for k, v := range row {
-				y[k] += v * moved
+		}
+		for j, v := range f.metricTwin(i, moved) {
+			for k, d := range jacobian[j] {
+				y[k] += d * v
 			}
 		}
 	}
@@ -243,6 +310,39 @@ func (f fixture) fisherTwin(damping float64, x []float64) []float64 {
 	}
 	for k := range x {
 		y[k] += damping * x[k]
+	}
+	return y
+}
+
+// metricTwin multiplies x by the Fisher matrix of sample i's distribution in the outputs: the precisions, or the
+// covariance of the choices' indicators.
+func (f fixture) metricTwin(i int, x []float64) []float64 {
+	y := make([]float64, len(x))
+	if f.shape.Choices == nil {
+		for j, v := range x {
+			y[j] = v / math.Exp(2*f.logStd()[j])
+		}
+		return y
+	}
+	mean := make([]float64, len(x))
+	var indicators [][]float64
+	f.eachAction(f.params, i, func(action []float64, p float64) {
+		indicator, from := make([]float64, len(x)), 0
+		for j, size := range f.shape.Choices {
+			indicator[from+int(action[j])] = 1
+			mean[from+int(action[j])] += p
+			from += size
+		}
+		indicators = append(indicators, indicator)
+	})
+	for a, p := range f.probabilities(f.params, i) {
+		along := 0.0
+		for j, v := range indicators[a] {
+			along += (v - mean[j]) * x[j]
+		}
+		for j, v := range indicators[a] {
+			y[j] += p * (v - mean[j]) * along
+		}
 	}
 	return y
 }

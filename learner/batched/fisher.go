@@ -1,4 +1,4 @@
-package gaussian
+package batched
 
 import (
 	"fmt"
@@ -10,11 +10,12 @@ import (
 // Fisher is the policy's damped Fisher information matrix over the batch (p × p),
 // defined by its products:
 //
-//	G = (1/n) sum_i J_i' diag(1/std²) J_i + damping I   for the mean's parameters
-//	G = 2 I + damping I                                 for log_std
+//	G = (1/n) sum_i J_i' F_i J_i + damping I   for the network's parameters
+//	G = 2 I + damping I                        for log_std
 //
-// where J_i is the mean's Jacobian at observation i. The expectation over actions
-// is exact: no sampled action enters. A product is one forward-mode and one reverse-mode
+// where J_i is the Jacobian of the network's outputs at observation i, and F_i the distribution's
+// Fisher matrix in these: diag(1/std²) of a Gaussian, diag(p) - p p' of each choice. The expectation
+// over actions is exact: no sampled action enters. A product is one forward-mode and one reverse-mode
 // pass of the network, panel by panel.
 type Fisher struct {
 	policy  *Policy
@@ -34,7 +35,7 @@ func (f *Fisher) Dims() (rows, cols int) {
 func (f *Fisher) MulTo(dst, x compute.Block, _ bool) {
 	compute.SameShape("Fisher product", dst, x)
 	if p, _ := f.Dims(); x.Rows != p {
-		panic(fmt.Sprintf("gaussian: a Fisher product of %d parameters with a %s block", p, x.Shape()))
+		panic(fmt.Sprintf("batched: a Fisher product of %d parameters with a %s block", p, x.Shape()))
 	}
 	b := f.policy.backend
 	scope := compute.NewScope(b)
@@ -51,7 +52,7 @@ func (f *Fisher) MulTo(dst, x compute.Block, _ bool) {
 func (f *Fisher) mulVector(dst, x compute.Block) {
 	g := f.policy
 	b := g.backend
-	network := g.shape.Mean()
+	network := g.shape.Network()
 	p := network.NumParams()
 	scope := compute.NewScope(b)
 	defer scope.Release()
@@ -62,7 +63,7 @@ func (f *Fisher) mulVector(dst, x compute.Block) {
 		defer s.Release()
 		h := g.activations.Rows(lo, hi)
 		moved := g.net.JVPRows(s, h, direction)
-		b.Mul(moved, g.precision, moved, 0)
+		g.distribution.fisher(b, moved, moved, lo)
 		compute.Scale(b, 1/float64(g.Samples()), moved)
 		g.net.VJPRows(s, h, moved, blocks.Bind(network, parts.At(panel)))
 	})
@@ -72,12 +73,12 @@ func (f *Fisher) mulVector(dst, x compute.Block) {
 }
 
 // Compress sets dst to x'Gx (k × k) for the columns of x (p × k). It is the sum over
-// samples of the products of their tangents J_i x / std, so that it takes forward-mode
-// passes alone: half the work of a product with G.
+// samples of the products of their tangents R_i J_i x, where F_i = R_i'R_i, so that it takes
+// forward-mode passes alone: half the work of a product with G.
 func (f *Fisher) Compress(dst, x compute.Block) {
 	g := f.policy
-	b, k, n := g.backend, x.Cols, g.Samples()
-	network := g.shape.Mean()
+	b, k, n, outputs := g.backend, x.Cols, g.Samples(), g.Outputs().Cols
+	network := g.shape.Network()
 	p := network.NumParams()
 	scope := compute.NewScope(b)
 	defer scope.Release()
@@ -90,11 +91,11 @@ func (f *Fisher) Compress(dst, x compute.Block) {
 		s := compute.NewScope(b)
 		defer s.Release()
 		h := g.activations.Rows(lo, hi)
-		tangents := s.New(k, (hi-lo)*g.shape.Action)
+		tangents := s.New(k, (hi-lo)*outputs)
 		for j := range k {
 			pass := compute.NewScope(b)
 			moved := g.net.JVPRows(pass, h, blocks.Bind(network, directions.Row(j).ColRange(0, p).Reshape(p, 1)))
-			b.Mul(tangents.Row(j).Reshape(hi-lo, g.shape.Action), g.inverseStd, moved, 0)
+			g.distribution.root(b, tangents.Row(j).Reshape(hi-lo, outputs), moved, lo)
 			pass.Release()
 		}
 		b.Gemm(false, true, 1/float64(n), tangents, tangents, 0, parts.At(panel))

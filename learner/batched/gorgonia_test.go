@@ -1,4 +1,4 @@
-package gaussian
+package batched
 
 import (
 	"math"
@@ -14,7 +14,7 @@ import (
 )
 
 // logDensity returns the sum over samples of log pi(a_i|s_i), each times its weight (n), and its gradient in all
-// parameters, by gorgonia from the density's formula.
+// parameters, by gorgonia from the formula of the density, or of the probability.
 func logDensity(shape policy.Shape, params, observations, actions, weights []float64) (value float64,
 	gradient []float64) {
 	n, a := len(weights), shape.Action
@@ -25,8 +25,11 @@ func logDensity(shape policy.Shape, params, observations, actions, weights []flo
 		}
 		return w
 	}
+	if shape.Choices != nil {
+		return logProbability(shape, params, observations, actions, weights)
+	}
 	value, gradient = gorgoniatest.Gradient(params, func(g *gorgoniatest.Graph) *gorgonia.Node {
-		mean := g.MLP(shape.Mean(), g.Matrix(n, shape.Observation, observations))
+		mean := g.MLP(shape.Network(), g.Matrix(n, shape.Observation, observations))
 		logStd := g.Rows(n, g.Parameters(1, a))
 		z := gorgonia.Must(gorgonia.Sub(g.Matrix(n, a, actions), mean))
 		z = gorgonia.Must(gorgonia.HadamardDiv(z, gorgonia.Must(gorgonia.Exp(logStd))))
@@ -37,6 +40,29 @@ func logDensity(shape policy.Shape, params, observations, actions, weights []flo
 		value -= w * float64(a) / 2 * math.Log(2*math.Pi)
 	}
 	return value, gradient
+}
+
+// logProbability is logDensity for discrete actions: the sum of z_a - log sum_j exp(z_j) over the choices.
+func logProbability(shape policy.Shape, params, observations, actions, weights []float64) (float64, []float64) {
+	n, k := len(weights), len(shape.Choices)
+	outputs := shape.Network().Sizes[len(shape.Hidden)+1]
+	of, taken, each := make([]float64, outputs*k), make([]float64, n*outputs), make([]float64, n*k)
+	from := 0
+	for j, size := range shape.Choices {
+		for i := range n {
+			taken[i*outputs+from+int(actions[i*k+j])], each[i*k+j] = weights[i], -weights[i]
+		}
+		for range size {
+			of[from*k+j] = 1
+			from++
+		}
+	}
+	return gorgoniatest.Gradient(params, func(g *gorgoniatest.Graph) *gorgonia.Node {
+		logits := g.MLP(shape.Network(), g.Matrix(n, shape.Observation, observations))
+		sums := gorgonia.Must(gorgonia.Mul(gorgonia.Must(gorgonia.Exp(logits)), g.Matrix(outputs, k, of)))
+		logSums := g.WeightedSum(each, gorgonia.Must(gorgonia.Log(sums)))
+		return gorgonia.Must(gorgonia.Add(g.WeightedSum(taken, logits), logSums))
+	})
 }
 
 // score returns the log-probability of sample i's action, and its gradient.
@@ -79,37 +105,43 @@ func TestGradientEstimateAgreesWithGorgonia(t *testing.T) {
 	}
 }
 
-// The Fisher matrix is the expectation over states and actions of the scores' outer products. Scores are quadratic in
-// the action, so that the Gauss-Hermite rule of three nodes a dimension, exact to degree five, gives the expectation
-// over actions without an error.
+// The Fisher matrix is the expectation over states and actions of the scores' outer products. A Gaussian's scores are
+// quadratic in the action, so that the Gauss-Hermite rule of three nodes a dimension, exact to degree five, gives the
+// expectation over actions without an error.
 func TestFisherAgreesWithExpectedScores(t *testing.T) {
 	rule := []struct{ node, weight float64 }{{-math.Sqrt(3), 1. / 6}, {0, 2. / 3}, {math.Sqrt(3), 1. / 6}}
-	for _, b := range nntest.Backends() {
-		f := newFixture(b, policy.Shape{Observation: 3, Action: 2, Hidden: []int{5, 4}}, 8, 8)
+	each(t, func(t *testing.T, f fixture) {
+		f.samples, f.observations = 8, f.observations[:8*f.shape.Observation]
+		f.policy = f.at(f.params)
 		x := normals(len(f.params), rand.New(rand.NewPCG(9, 0)))
 		want := make([]float64, len(x))
 		for k := range x {
 			want[k] = 0.1 * x[k]
 		}
 		for i := range f.samples {
-			mean := f.meanAt(f.params, i)
+			add := func(action []float64, weight float64) {
+				_, score := f.score(i, action)
+				along := weight / float64(f.samples) * dot(score, x)
+				for k, s := range score {
+					want[k] += s * along
+				}
+			}
+			if f.shape.Choices != nil {
+				f.eachAction(f.params, i, add)
+				continue
+			}
+			mean := f.outputsAt(f.params, i)
 			for _, first := range rule {
 				for _, second := range rule {
-					action := []float64{mean[0] + math.Exp(f.logStd()[0])*first.node,
-						mean[1] + math.Exp(f.logStd()[1])*second.node}
-					_, score := f.score(i, action)
-					along := first.weight * second.weight / float64(f.samples) * dot(score, x)
-					for k, s := range score {
-						want[k] += s * along
-					}
+					add([]float64{mean[0] + math.Exp(f.logStd()[0])*first.node,
+						mean[1] + math.Exp(f.logStd()[1])*second.node}, first.weight*second.weight)
 				}
 			}
 		}
 		product := f.scope.New(len(x), 1)
 		f.policy.Fisher(0.1).MulTo(product, f.scope.FromSlice(len(x), 1, x), false)
-		near(t, b.Name(), compute.ToSlice(b, product), want, 1e-12)
-		f.scope.Release()
-	}
+		near(t, "product", compute.ToSlice(f.backend, product), want, 1e-12)
+	})
 }
 
 func dot(x, y []float64) (sum float64) {

@@ -1,4 +1,4 @@
-package gaussian
+package batched
 
 import (
 	"github.com/dbqpg/dbqpg/estimators/compute"
@@ -32,7 +32,7 @@ func nonzero(s *compute.Scope, shape policy.Shape, observations compute.Block) i
 // only returns these columns of a policy's inputs.
 func only(shape policy.Shape, columns []int) inputs {
 	in := inputs{whole: shape, columns: columns}
-	first := shape.Mean().Layers()[0]
+	first := shape.Network().Layers()[0]
 	for row := range first.Out {
 		for _, j := range in.columns {
 			in.params = append(in.params, first.Weights+row*first.In+j)

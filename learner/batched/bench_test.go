@@ -1,4 +1,4 @@
-package gaussian
+package batched
 
 import (
 	"fmt"
@@ -23,7 +23,7 @@ func normals(n int, rng *rand.Rand) []float64 {
 // layer's carry a tangent forward and a signal back.
 func fisherFlops(shape policy.Shape, n int) float64 {
 	flops := 0
-	for l, layer := range shape.Mean().Layers() {
+	for l, layer := range shape.Network().Layers() {
 		flops += 4 * layer.In * layer.Out
 		if l > 0 {
 			flops += 4 * layer.In * layer.Out
