@@ -7,7 +7,7 @@ import (
 )
 
 // Version is the protocol's version. Both sides must speak the same one.
-const Version = 4
+const Version = 5
 
 // Limits on the contents of messages. Sizes are in bytes.
 const (

@@ -72,7 +72,7 @@ func (l *Learner) table() []metric {
 		{"dbqpg_learner_episodes_total", counters(&l.Episodes, "outcome", Accepted, Duplicate, Stale, Rejected),
 			"Episodes by outcome: accepted into a batch, sent again, sent too late, or invalid."},
 		{"dbqpg_learner_steps_wasted_total", counter(&l.StepsWasted),
-			"Environment steps wasted: beyond the batch, played twice, or abandoned."},
+			"Environment steps received in vain: beyond the batch. Actors count all that they play."},
 
 		{"dbqpg_learner_sampling_seconds", histogram(&l.Sampling, ofIterations),
 			"Time from a policy's publication to its complete batch."},

@@ -113,7 +113,7 @@ type Stats struct {
 	Actors int
 	// Useful is Collector.Useful at the start of the iteration.
 	Useful int
-	// Wasted counts wasted steps: beyond the prefix, played twice, or abandoned.
+	// Wasted counts wasted steps: received, and not of the prefix.
 	Wasted int
 	// Bytes counts the bytes received as chunks.
 	Bytes int

@@ -24,7 +24,6 @@ type dispatcher struct {
 	stamp    uint64          // of the last statement of the need
 	stats    Stats           // since the last batch
 	actors   map[string]bool // that sent episodes since the last batch
-	spare    buffers         // for uploads
 	trust    trust
 	audits   []*replay // that wait
 
@@ -76,7 +75,7 @@ func (d *dispatcher) begin(
 		ledger:   NewLedger(first, minSteps, lengths, d.lease),
 		segments: segments,
 		policy:   policy,
-		uploads:  newUploads(proto.Credit, d.lease, &d.spare),
+		uploads:  newUploads(proto.Credit, d.lease),
 		started:  now,
 		complete: make(chan struct{}),
 		failed:   make(chan error, 1),
@@ -198,8 +197,6 @@ func (d *dispatcher) ask(r *proto.Ask, now time.Time) proto.Reply {
 			"run the same release on machines whose results agree",
 			proto.ErrInvalid, r.Slot.Actor, d.config.Task.Name, r.Digest, r.Engine, d.config.digest))
 	}
-	// Bound the sum against hostile numbers.
-	d.stats.Wasted += int(min(r.Abandoned, uint64(max(d.config.Task.TimeLimit, d.segmentSteps()))))
 	if reply := d.grant(r.Slot, now); reply.Next != nil {
 		return reply
 	}
@@ -271,9 +268,6 @@ func (d *dispatcher) chunk(r *proto.Chunk, now time.Time) proto.Reply {
 		return proto.Reply{}
 	}
 	episodes, after, err := d.current.decode(&d.config, data, r.Ticket)
-	if !inline(r) { // a single chunk's memory is not worth keeping
-		d.spare.give(data)
-	}
 	if err != nil {
 		return d.reject(r, err)
 	}

@@ -99,7 +99,7 @@ func TestWrongUploads(t *testing.T) {
 	}
 	c.request(1, &proto.Return{Slot: c.slot, Ticket: *reply.Next})
 	expect("the right episode again", c.request(1, c.chunk(first, honest)), proto.Stale, "")
-	reply = c.request(1, &proto.Ask{Slot: c.slot, Abandoned: math.MaxUint64})
+	reply = c.request(1, &proto.Ask{Slot: c.slot})
 	c.request(1, &proto.Return{Slot: c.slot, Ticket: *reply.Next})
 	l.actor(2, simtest.New)
 	b := <-done
@@ -328,4 +328,34 @@ func (r *record) String() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.text.String()
+}
+
+// While the only actor is shut out, the learner plays alone, and the batches are a serial sampler's.
+func TestNobodyElseMayPlay(t *testing.T) {
+	log := new(record)
+	l := newLab(t, judged(1, simtest.New), func(c *collect.Config) { c.Log = slog.New(slog.NewTextHandler(log, nil)) })
+	ended := make(chan error, 1)
+	conn := l.connect()
+	go func() {
+		newLiar := func(string) (sim.Env, error) { return &dear{&simtest.Toy{}, 300}, nil }
+		ended <- rollout.Run(deadline(t), rollout.Config{Conn: conn, Run: "toy", Slots: 1, NewEnv: newLiar, Log: quiet})
+	}()
+	for iteration := range uint64(3) {
+		b, err := l.collector.Collect(deadline(t),
+			collect.Order{Policy: rollouttest.Policy(iteration), Steps: 20 * minSteps})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range b.Episodes {
+			if want := play(t, e.Ticket); iteration > 0 && !reflect.DeepEqual(e, want) {
+				t.Fatalf("%v is not a serial sampler's", e.Ticket)
+			}
+		}
+	}
+	if err := <-ended; err == nil || !strings.Contains(err.Error(), "is shut out of this run") {
+		t.Errorf("the liar: %v", err)
+	}
+	if said := log.String(); strings.Count(said, "no actor may play") != 1 {
+		t.Error(said)
+	}
 }
