@@ -346,9 +346,6 @@ func (d *dispatcher) finish(now time.Time) {
 
 // takeBack takes a ticket back from an actor that leaves, or that could not play it.
 func (d *dispatcher) takeBack(r *proto.Return, now time.Time) proto.Reply {
-	if r.Reason != "" {
-		d.complain("an episode failed", "ticket", r.Ticket, "slot", r.Slot, "reason", r.Reason)
-	}
 	if d.release(r.Ticket, r.Slot, r.Reason) && r.Reason == "" {
 		d.blame(r.Slot, 1, "it returns its tickets", now)
 	}

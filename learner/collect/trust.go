@@ -191,8 +191,12 @@ func (d *dispatcher) settle(r *replay, data []byte, err error, now time.Time) {
 		d.fail(r.ticket, e, err)
 	default:
 		d.own++
-		if f := e.failure; f != nil && d.config.Exact { // others' environments may fail now and then
-			d.blame(f.slot, strike, f.reason, now)
+		if f := e.failure; f != nil {
+			d.complain("an actor failed a ticket that the learner has played",
+				"ticket", r.ticket, "slot", f.slot, "reason", f.reason)
+			if d.config.Exact { // others' environments may fail now and then
+				d.blame(f.slot, strike, "it fails tickets", now)
+			}
 		}
 		d.enter(learner, r.ticket, episodes, after, now)
 	}

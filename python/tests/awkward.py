@@ -33,6 +33,13 @@ class Chatty:
         return self.state, float(self.state[0]), False, False, {}
 
 
+class Seedless(Chatty):
+    """Ignores its seed."""
+
+    def reset(self, *, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
+        return super().reset()
+
+
 class Raises(Chatty):
     """Raises an error at each step."""
 
