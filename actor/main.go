@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -168,17 +169,24 @@ func connectAndPlay(ctx context.Context, s settings, environments *external.Envi
 		return err
 	}
 	defer conn.Close()
-	watch(metrics, conn, s.run)
+	refused := new(atomic.Pointer[error])
+	watch(metrics, conn, s.run, refused)
 	defer metrics.Idle("leaving")
 	log.Info("joined", "url", conn.URL(), "run", cmp.Or(s.run, "all"), "slots", s.slots)
 	return rollout.Run(ctx, rollout.Config{
 		Conn: conn, Run: s.run, Slots: s.slots, NewEnv: environments.New, Engine: tasks.Engine(), Log: log,
-		Metrics: metrics,
+		Metrics: metrics, Refused: func(reason error) { refused.Store(&reason) },
 	})
 }
 
-// watch reports the actor as ready while it is connected.
-func watch(metrics *observe.Actor, conn *bus.Conn, runs string) {
+// watch reports the actor as ready while it is connected, and not refused by all runs.
+func watch(metrics *observe.Actor, conn *bus.Conn, runs string, refused *atomic.Pointer[error]) {
+	ready := func() error {
+		if reason := refused.Load(); reason != nil && *reason != nil {
+			return *reason
+		}
+		return conn.Connected()
+	}
 	metrics.RunInfo.WithLabelValues(cmp.Or(runs, "all")).Set(1)
-	metrics.Watch(conn.Connected, func() { metrics.SetConnected(conn.Connected()) })
+	metrics.Watch(ready, func() { metrics.SetConnected(conn.Connected()) })
 }

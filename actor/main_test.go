@@ -6,6 +6,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"os/exec"
 	"reflect"
@@ -218,6 +219,50 @@ func TestKilledProcess(t *testing.T) {
 			}
 		})
 	}
+}
+
+// An actor that can play for none of the runs that it has found says why at /readyz, until it can.
+func TestRefusedIsNotReady(t *testing.T) {
+	server := startServer(t, natsserver.Config{})
+	_, p := learner(t, server, "Swimmer-v2")
+	unknown, err := server.Connect(bus.ConnConfig{Log: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(unknown.Close)
+	task := sim.Spec{Name: "Unknown-v9", ObservationDim: 8, ActionDim: 2, TimeLimit: 1000}
+	other, err := collect.New(deadline(t), unknown,
+		collect.Config{Run: "unknown", Epoch: 1, Task: task, Log: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(other.Close)
+	ctx, cancel := context.WithCancel(deadline(t))
+	collected := make(chan error, 1)
+	go func() {
+		_, err := other.Collect(ctx, collect.Order{Policy: p, Steps: 3000})
+		collected <- err
+	}()
+	actor := start(t, "--nats", server.URL(), "--run", "unknown*", "--metrics-listen", "127.0.0.1:0")
+	actor.await("serving metrics")
+	_, url, _ := strings.Cut(actor.output[len(actor.output)-1], "url=")
+	url = strings.TrimSuffix(strings.Fields(url)[0], "/metrics") + "/readyz"
+	for text := ""; !strings.Contains(text, "Unknown-v9"); {
+		response, err := http.Get(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(response.Body)
+		response.Body.Close()
+		if text = string(body); strings.Contains(text, "Unknown-v9") != (response.StatusCode == 503) && text != "starting\n" {
+			t.Fatalf("%d %s", response.StatusCode, text)
+		}
+		if ctx.Err() != nil {
+			t.Fatal("the actor is ready, though it can play for no run: ", text)
+		}
+	}
+	cancel()
+	<-collected
 }
 
 // A signal makes an actor give its tickets back and leave.

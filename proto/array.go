@@ -77,16 +77,3 @@ func decodeChecked(d *msgpack.Decoder) ([]byte, error) {
 	}
 	return data, nil
 }
-
-// allFinite reports whether v contains neither NaN nor infinity: 0 x is NaN for these and 0 for all others, and a sum
-// with a NaN stays NaN. It takes four numbers at a time, since every episode passes through it.
-func allFinite[T float32 | float64](v []T) bool {
-	var a, b, c, d T
-	for ; len(v) >= 4; v = v[4:] {
-		a, b, c, d = a+0*v[0], b+0*v[1], c+0*v[2], d+0*v[3]
-	}
-	for _, x := range v {
-		a += 0 * x
-	}
-	return a+b+c+d == 0
-}

@@ -26,9 +26,11 @@ func TestArrayBytes(t *testing.T) {
 
 // One number that is not finite is found wherever it stands, also beside its opposite; the largest and smallest pass.
 func TestAllFinite(t *testing.T) {
-	testAllFinite(t, float32(math.MaxFloat32), float32(math.SmallestNonzeroFloat32))
-	testAllFinite(t, math.MaxFloat64, math.SmallestNonzeroFloat64)
+	testAllFinite(t, float32(MaxNumber), float32(math.SmallestNonzeroFloat32))
+	testAllFinite(t, MaxNumber, math.SmallestNonzeroFloat64)
 }
+
+func allFinite[T float32 | float64](v []T) bool { return finite("v", v, 1) == nil }
 
 func testAllFinite[T float32 | float64](t *testing.T, largest, smallest T) {
 	for n := range 11 {
@@ -40,7 +42,7 @@ func testAllFinite[T float32 | float64](t *testing.T, largest, smallest T) {
 			t.Errorf("%v", v)
 		}
 		for i := range v {
-			for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+			for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), 1.1 * MaxNumber, 3e38} {
 				x, y := v[i], v[(i+1)%n]
 				if v[i] = T(bad); allFinite(v) {
 					t.Errorf("%v is taken for finite", v)

@@ -45,6 +45,6 @@
 // Everything that arrives is hostile until checked. [Unmarshal] compares each
 // declared length with the bytes that remain before it allocates anything, accepts
 // exactly the fields of a message, and bounds every name and list; it allocates less than
-// twice the input plus 64 KiB. Non-finite observations, actions,
-// rewards and states are refused, by name, on both sides; so is a state above [MaxState].
+// twice the input plus 64 KiB. Observations, actions,
+// rewards and states that are not finite, or beyond [MaxNumber], are refused, by name, on both sides; so is a state above [MaxState].
 package proto

@@ -7,7 +7,7 @@ import (
 )
 
 // Version is the protocol's version. Both sides must speak the same one.
-const Version = 4
+const Version = 5
 
 // Limits on the contents of messages. Sizes are in bytes.
 const (
@@ -28,6 +28,8 @@ const (
 	MaxSegment = 1 << 16
 	// MaxPolicy bounds an encoded policy.
 	MaxPolicy = 16 << 20
+	// MaxNumber bounds the numbers in messages, so that no update overflows. Engines give up long before.
+	MaxNumber = 1e15
 	// MaxChunk bounds a chunk's message, whatever the server allows.
 	MaxChunk = 512 << 10
 	// ChunkMargin is the part of a message reserved for a chunk's other fields.
@@ -68,8 +70,8 @@ var (
 	ErrTooLarge = errors.New("too large")
 	// ErrShape reports arrays whose shapes are inconsistent.
 	ErrShape = errors.New("shapes do not fit")
-	// ErrNotFinite reports a NaN or an infinity.
-	ErrNotFinite = errors.New("not finite")
+	// ErrNotFinite reports a NaN, an infinity, or a number beyond [MaxNumber].
+	ErrNotFinite = errors.New("not finite, or beyond 1e15")
 	// ErrInvalid reports a value that no correct sender would send.
 	ErrInvalid = errors.New("invalid")
 )

@@ -99,8 +99,6 @@ type Ask struct {
 	Engine string
 	// Digest identifies the results of the actor's build for the run's task (rollout.Digest).
 	Digest string
-	// Abandoned counts the steps of episodes dropped unfinished since the last Ask.
-	Abandoned uint64
 }
 
 // Sender implements [Request].

@@ -25,7 +25,7 @@ func messages() []proto.Message {
 	return []proto.Message{
 		&proto.Announcement{Run: ticket.Run, Task: "Swimmer-v2", Position: ticket.Position(),
 			Need: proto.Need{Tickets: 15, Stamp: 1 << 40}},
-		&proto.Ask{Slot: slot, Engine: "mujoco 3.17.0 avx2", Abandoned: 300},
+		&proto.Ask{Slot: slot, Engine: "mujoco 3.17.0 avx2"},
 		&proto.Offer{Slot: slot, Ticket: ticket, Size: 1 << 20},
 		&proto.Chunk{Slot: slot, Ticket: ticket, Part: 1, Parts: 3, More: true, Data: []byte("episode")},
 		&proto.Return{Slot: slot, Ticket: ticket, Reason: "simulation diverged"},
@@ -100,7 +100,7 @@ func TestMarshalAppends(t *testing.T) {
 
 // Any episode comes back bit for bit.
 func TestEpisodeRoundTripProperty(t *testing.T) {
-	float32s := rapid.Float32Range(-math.MaxFloat32, math.MaxFloat32)
+	float32s := rapid.Float32Range(-proto.MaxNumber, proto.MaxNumber)
 	rapid.Check(t, func(t *rapid.T) {
 		steps, o, a := rapid.IntRange(1, 40).Draw(t, "T"), rapid.IntRange(1, 8).Draw(t, "o"),
 			rapid.IntRange(1, 4).Draw(t, "a")
@@ -112,7 +112,7 @@ func TestEpisodeRoundTripProperty(t *testing.T) {
 			Observations:     rapid.SliceOfN(float32s, steps*o, steps*o).Draw(t, "observations"),
 			FinalObservation: rapid.SliceOfN(float32s, o, o).Draw(t, "final"),
 			Actions:          rapid.SliceOfN(float32s, steps*a, steps*a).Draw(t, "actions"),
-			Rewards: rapid.SliceOfN(rapid.Float64Range(-math.MaxFloat64, math.MaxFloat64), steps,
+			Rewards: rapid.SliceOfN(rapid.Float64Range(-proto.MaxNumber, proto.MaxNumber), steps,
 				steps).Draw(t, "rewards"),
 			Terminated: rapid.Bool().Draw(t, "terminated"),
 		}
@@ -157,9 +157,9 @@ func TestEncodingIsMsgpack(t *testing.T) {
 // The bytes on the wire change only together with Version.
 func TestEncodingIsStable(t *testing.T) {
 	for want, m := range map[string]proto.Message{
-		"93" + "04" + "a361736b" + "94" + "92a16101" + "a165" + "a164" + "cd012c": &proto.Ask{
-			Slot: proto.Slot{Actor: "a", Number: 1}, Engine: "e", Digest: "d", Abandoned: 300},
-		"93" + "04" + "a57265706c79" + "96" + "01" + "920203" + "920500" + "95a1720203ccc804" + "93" + "09" + "08" +
+		"93" + "05" + "a361736b" + "93" + "92a16101" + "a165" + "a164": &proto.Ask{
+			Slot: proto.Slot{Actor: "a", Number: 1}, Engine: "e", Digest: "d"},
+		"93" + "05" + "a57265706c79" + "96" + "01" + "920203" + "920500" + "95a1720203ccc804" + "93" + "09" + "08" +
 			"c0" + "a0": &proto.Reply{
 			Status: proto.Wait, Position: proto.Position{Epoch: 2, Batch: 3}, Need: proto.Need{Tickets: 5},
 			Next:  &proto.Ticket{Run: "r", Epoch: 2, Batch: 3, Index: 200, Seed: 4},
@@ -201,9 +201,9 @@ func TestRefused(t *testing.T) {
 		says string
 	}{
 		{"NaN reward", episode(func(e *proto.Episode) { e.Rewards[1] = nan }), proto.ErrNotFinite,
-			"rewards: not finite: NaN at row 1, column 0"},
+			"rewards: not finite, or beyond 1e15: NaN at row 1, column 0"},
 		{"infinite observation", episode(func(e *proto.Episode) { e.Observations[5] = float32(inf) }),
-			proto.ErrNotFinite, "observations: not finite: +Inf at row 1, column 2"},
+			proto.ErrNotFinite, "observations: not finite, or beyond 1e15: +Inf at row 1, column 2"},
 		{"infinite final observation", episode(func(e *proto.Episode) { e.FinalObservation[1] = float32(-inf) }),
 			proto.ErrNotFinite, "final_observation"},
 		{"NaN action", episode(func(e *proto.Episode) { e.Actions[0] = float32(nan) }), proto.ErrNotFinite, "actions"},
@@ -216,7 +216,7 @@ func TestRefused(t *testing.T) {
 		{"run with a wildcard", episode(func(e *proto.Episode) { e.Ticket.Run = "a.*" }), proto.ErrInvalid,
 			`holds "."`},
 		{"NaN parameter", policy(func(p *proto.Policy) { p.Params[2] = nan }), proto.ErrNotFinite,
-			"params: not finite: NaN at row 2"},
+			"params: not finite, or beyond 1e15: NaN at row 2"},
 		{"NaN mean", policy(func(p *proto.Policy) { p.Mean[0] = nan }), proto.ErrNotFinite, "mean"},
 		{"negative deviation", policy(func(p *proto.Policy) { p.Std[0] = -1 }), proto.ErrInvalid, "std"},
 		{"NaN deviation", policy(func(p *proto.Policy) { p.Std[0] = nan }), proto.ErrNotFinite, "std"},
@@ -251,11 +251,11 @@ func TestRefused(t *testing.T) {
 		{"end without a final observation", cut(func(s *proto.Segment) { s.Finals = s.Finals[2:] }), proto.ErrShape,
 			"2 numbers for the ends of 2 episodes"},
 		{"infinite end", cut(func(s *proto.Segment) { s.Finals[3] = float32(inf) }), proto.ErrNotFinite,
-			"finals: not finite: +Inf at row 1, column 1"},
+			"finals: not finite, or beyond 1e15: +Inf at row 1, column 1"},
 		{"NaN in a segment", cut(func(s *proto.Segment) { s.Observations[3] = float32(nan) }), proto.ErrNotFinite,
-			"observations: not finite: NaN at row 1, column 1"},
+			"observations: not finite, or beyond 1e15: NaN at row 1, column 1"},
 		{"segment with a NaN state", cut(func(s *proto.Segment) { s.State.Physics[1] = nan }), proto.ErrNotFinite,
-			"physics: not finite: NaN at row 1"},
+			"physics: not finite, or beyond 1e15: NaN at row 1"},
 		{"infinite state", state(func(s *proto.State) { s.Physics[2] = inf }), proto.ErrNotFinite, "physics"},
 		{"NaN in a state's observation", state(func(s *proto.State) { s.Observation[0] = float32(nan) }),
 			proto.ErrNotFinite, "observation"},

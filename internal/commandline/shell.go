@@ -2,16 +2,25 @@ package commandline
 
 import (
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 )
 
-// Program returns how this program was called, as the shell takes it: "go run ./learner" for one that go run has built.
-func Program() string {
-	if path, err := os.Executable(); err == nil && strings.Contains(path, "go-build") {
-		return "go run ./learner"
+// Program returns how the learner was called, as the shell takes it: "go run ./learner" for one that go run has built.
+func Program() string { return called("learner", os.Args[0]) }
+
+// Sibling returns how a program is called that is beside this one.
+func Sibling(program string) string {
+	directory, _ := filepath.Split(os.Args[0])
+	return called(program, directory+program)
+}
+
+func called(program, path string) string {
+	if own, err := os.Executable(); err == nil && strings.Contains(own, "go-build") {
+		return "go run ./" + program
 	}
-	return Quote(os.Args[0])
+	return Quote(path)
 }
 
 // Quote returns a word as the shell takes it.

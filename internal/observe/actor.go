@@ -10,6 +10,7 @@ type Actor struct {
 
 	RunInfo       *prometheus.GaugeVec // run
 	Runs          prometheus.Gauge
+	RunsRefused   prometheus.Gauge
 	Slots         prometheus.Gauge
 	Episodes      *prometheus.CounterVec // outcome
 	Steps         prometheus.Counter
@@ -31,6 +32,7 @@ func (a *Actor) table() []metric {
 		{"dbqpg_actor_run_info", gauges(&a.RunInfo, "run"),
 			"1, with the value of --run in the label. Actor processes only."},
 		{"dbqpg_actor_runs", gauge(&a.Runs), "Runs on the server that have a learner and may be played for."},
+		{"dbqpg_actor_runs_refused", gauge(&a.RunsRefused), "Runs whose learner refuses this actor; the log says why."},
 		{"dbqpg_actor_slots", gauge(&a.Slots), "Episodes that can be played at the same time."},
 		{"dbqpg_actor_episodes_total", counters(&a.Episodes, "outcome", Accepted, Stale, Rejected, Failed),
 			"Episodes by outcome: accepted by the learner, no longer wanted, refused as " +

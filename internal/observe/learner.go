@@ -41,6 +41,9 @@ type Learner struct {
 
 	ActorsSending   prometheus.Gauge
 	UsefulActors    prometheus.Gauge
+	ActorsShutOut   prometheus.Gauge
+	LeasesLapsed    prometheus.Counter
+	TicketsPlayed   prometheus.Counter
 	ReceivedBytes   prometheus.Counter
 	RefusedMessages prometheus.Counter
 	DroppedMessages prometheus.Counter
@@ -69,7 +72,7 @@ func (l *Learner) table() []metric {
 		{"dbqpg_learner_episodes_total", counters(&l.Episodes, "outcome", Accepted, Duplicate, Stale, Rejected),
 			"Episodes by outcome: accepted into a batch, sent again, sent too late, or invalid."},
 		{"dbqpg_learner_steps_wasted_total", counter(&l.StepsWasted),
-			"Environment steps wasted: beyond the batch, played twice, or abandoned."},
+			"Environment steps received in vain: beyond the batch. Actors count all that they play."},
 
 		{"dbqpg_learner_sampling_seconds", histogram(&l.Sampling, ofIterations),
 			"Time from a policy's publication to its complete batch."},
@@ -95,6 +98,11 @@ func (l *Learner) table() []metric {
 		{"dbqpg_learner_actors", gauge(&l.ActorsSending), "Processes that sent episodes for the last batch."},
 		{"dbqpg_learner_useful_actors", gauge(&l.UsefulActors),
 			"Number of concurrent episodes that are useful now; 0 between batches. More slots than that only wait."},
+		{"dbqpg_learner_actors_shut_out", gauge(&l.ActorsShutOut),
+			"Actors and keys that the current run refuses because they sent false results."},
+		{"dbqpg_learner_leases_lapsed_total", counter(&l.LeasesLapsed), "Tickets that actors have not played in time."},
+		{"dbqpg_learner_tickets_played_total", counter(&l.TicketsPlayed),
+			"Tickets that the learner has played itself, for want of an actor's result."},
 		{"dbqpg_learner_received_bytes_total", counter(&l.ReceivedBytes), "Encoded episodes received."},
 		{"dbqpg_learner_refused_messages_total", counter(&l.RefusedMessages), "Invalid messages received."},
 		{"dbqpg_learner_dropped_messages_total", counter(&l.DroppedMessages),

@@ -44,6 +44,9 @@ type Config struct {
 	NewEnv func(task string) (sim.Env, error)
 	// Engine names the physics engine, its version and the class of CPU, for the episodes.
 	Engine string
+	// Refused, if not nil, is told every second of why the actor can play for none of the runs that it has found, nil if
+	// it can.
+	Refused func(reason error)
 	// Log is for the operator; nil means slog.Default.
 	Log *slog.Logger
 	// Metrics counts steps and episodes; nil means none.
@@ -129,9 +132,16 @@ func (a *actor) watch(ctx context.Context) error {
 				}
 				continue
 			}
-			runs := a.runs.expire(now)
+			runs, refused, reason := a.runs.expire(now)
 			a.Metrics.Runs.Set(float64(runs))
-			if runs == 0 && a.warnings.Now() {
+			a.Metrics.RunsRefused.Set(float64(refused))
+			if a.Refused != nil {
+				if runs > 0 {
+					reason = nil
+				}
+				a.Refused(reason)
+			}
+			if runs+refused == 0 && a.warnings.Now() {
 				a.Log.Info("waiting for a learner", "url", url, "run", a.Run)
 			}
 		}
@@ -172,7 +182,7 @@ func (a *actor) giveUp(r *run, err error) error {
 	if single(a.Run) || errors.Is(err, bus.ErrNoStore) || errors.Is(err, bus.ErrClosed) {
 		return err
 	}
-	a.runs.shun(r)
+	a.runs.shun(r, err)
 	a.Log.Warn("stopped playing for a run", "run", r.name, "error", err)
 	return nil
 }

@@ -27,7 +27,7 @@ type run struct {
 	need    uint64    // tickets that the learner would issue
 	stamp   uint64    // of the message that says so
 	heard   time.Time // when the learner was last heard from
-	shunned bool      // this actor cannot play for it
+	shunned error     // why this actor cannot play for it, nil if it can
 }
 
 func newRun(a *proto.Announcement) *run {
@@ -39,7 +39,7 @@ func newRun(a *proto.Announcement) *run {
 
 // open returns the number of this actor's slots that may ask for a ticket.
 func (r *run) open() uint64 {
-	if r.shunned {
+	if r.shunned != nil {
 		return 0
 	}
 	return r.need

@@ -50,7 +50,7 @@ func (t *runTable) hear(a *proto.Announcement, now time.Time) {
 	}
 	known := *r.position.Load()
 	if a.Position.Epoch > known.Epoch {
-		r.shunned, r.stamp = false, 0
+		r.shunned, r.stamp = nil, 0
 	}
 	t.update(r, a.Position, a.Need, now)
 	if a.Need.Tickets > 0 || known.Before(a.Position) {
@@ -134,23 +134,26 @@ func (t *runTable) missed(r *run, err error, now time.Time) {
 	}
 }
 
-// shun stops asking a run, unless another learner takes it over.
-func (t *runTable) shun(r *run) {
+// shun stops asking a run, for a reason, unless another learner takes it over.
+func (t *runTable) shun(r *run, reason error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	r.shunned = true
+	r.shunned = reason
 }
 
-// expire forgets the runs whose learners are silent. It returns the number of remaining runs.
-func (t *runTable) expire(now time.Time) int {
+// expire forgets the runs whose learners are silent. It returns the number of runs that this actor may play for, and of
+// the others, with the reason of one of these.
+func (t *runTable) expire(now time.Time) (open, refused int, reason error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, r := range slices.Clone(t.runs) {
 		if now.Sub(r.heard) > forgetAfter {
 			t.forget(r)
+		} else if r.shunned != nil {
+			refused, reason = refused+1, r.shunned
 		}
 	}
-	return len(t.runs)
+	return len(t.runs) - refused, refused, reason
 }
 
 // forget drops a run; its tickets become stale. t.mu is held.

@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -114,16 +115,16 @@ func TestForgetting(t *testing.T) {
 	b.hear(says("a", 7, 0, 2, 1), start)
 	gone := b.runs[0]
 	ticket := proto.Ticket{Run: "a", Epoch: 7}
-	if left := b.expire(start.Add(forgetAfter)); left != 1 || gone.stale(ticket) {
+	if left, _, _ := b.expire(start.Add(forgetAfter)); left != 1 || gone.stale(ticket) {
 		t.Error("forgotten too soon")
 	}
 	b.restored(start.Add(time.Hour)) // nothing could be heard for an hour
-	if left := b.expire(start.Add(time.Hour)); left != 1 {
+	if left, _, _ := b.expire(start.Add(time.Hour)); left != 1 {
 		t.Error("forgotten for the server's absence")
 	}
 	b.hear(says("a", 6, 9, 2, 9), start.Add(time.Hour+forgetAfter)) // of a learner that was replaced
 	woken := b.woken()
-	if left := b.expire(start.Add(time.Hour + forgetAfter + 1)); left != 0 || !gone.stale(ticket) {
+	if left, _, _ := b.expire(start.Add(time.Hour + forgetAfter + 1)); left != 0 || !gone.stale(ticket) {
 		t.Error("a silent learner is not forgotten")
 	}
 	<-woken
@@ -146,7 +147,11 @@ func TestOtherRuns(t *testing.T) {
 	if len(b.runs) != 2 || b.runs[0].name != "Swimmer-v2/npg" || b.runs[1].name != "exact" {
 		t.Errorf("%d runs are found", len(b.runs))
 	}
-	b.shun(b.runs[1])
+	refusal := errors.New("refused")
+	b.shun(b.runs[1], refusal)
+	if open, refused, reason := b.expire(start); open != 1 || refused != 1 || reason != refusal {
+		t.Errorf("%d runs are open, %d refused: %v", open, refused, reason)
+	}
 	b.hear(says("exact", 1, 0, 100, 2), start)
 	for range 10 {
 		if r := b.choose(0.999); r != nil && r.name == "exact" {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"math/rand/v2"
 	"sync/atomic"
 	"time"
@@ -28,8 +27,6 @@ type slot struct {
 	start    *proto.Start  // where its segment starts, nil if it is for a whole episode
 	of       *run          // its run
 	next     *run          // the run chosen for the next ticket, if any
-	steps    int           // of the ticket's episode, once played
-	wasted   map[*run]int  // steps abandoned since the last Ask
 	encoded  []byte        // the episode
 	outgoing []byte        // the request being sent
 }
@@ -44,7 +41,7 @@ type outcome struct {
 
 func newSlot(a *actor, number int) *slot {
 	id := proto.Slot{Actor: a.name, Number: uint64(number)}
-	return &slot{actor: a, id: id, outcome: make(chan outcome, 1), wasted: make(map[*run]int)}
+	return &slot{actor: a, id: id, outcome: make(chan outcome, 1)}
 }
 
 // run plays tickets and sends the episodes, until ctx is done.
@@ -126,7 +123,6 @@ func (s *slot) play(executor *executor) (played bool, err error) {
 	e, err := executor.play(t, s.start, func() bool { return s.leaving.Load() || s.of.stale(t) })
 	s.Metrics.Steps.Add(float64(executor.player.StepsPlayed()))
 	if errors.Is(err, ErrStopped) {
-		s.wasted[s.of] += executor.player.StepsPlayed()
 		if s.of.stale(t) {
 			s.drop(observe.Stale)
 		}
@@ -138,7 +134,6 @@ func (s *slot) play(executor *executor) (played bool, err error) {
 	}
 	s.Metrics.Playing.Observe(time.Since(start).Seconds())
 	e.PlayedOn(s.Engine)
-	s.steps = e.Steps()
 	s.encoded, err = proto.Marshal(s.encoded[:0], e)
 	return err == nil, err
 }
@@ -152,7 +147,7 @@ func (s *slot) ask(ctx context.Context, executor *executor) error {
 		return s.giveUp(r, fmt.Errorf("task %s of run %s: %w", r.task, r.name, err))
 	}
 	reply, err := s.request(ctx, r, r.position.Load().Epoch, &proto.Ask{
-		Slot: s.id, Engine: s.Engine, Digest: digest, Abandoned: uint64(s.wasted[r]),
+		Slot: s.id, Engine: s.Engine, Digest: digest,
 	})
 	switch {
 	case fatal(err):
@@ -164,7 +159,6 @@ func (s *slot) ask(ctx context.Context, executor *executor) error {
 	case reply.Status == proto.Refused:
 		return s.giveUp(r, fmt.Errorf("the learner of run %s refuses this actor: %s", r.name, reply.Reason))
 	default:
-		maps.DeleteFunc(s.wasted, func(other *run, _ int) bool { return other == r || other.gone.Load() })
 		s.ticket, s.start, s.of = reply.Next, reply.Start, r
 	}
 	return nil
@@ -227,7 +221,6 @@ func (s *slot) upload(ctx context.Context) {
 		case proto.Wait:
 			pause(ctx, woken, creditInterval)
 		case proto.Stale:
-			s.wasted[s.of] += s.steps
 			s.drop(observe.Stale)
 			return
 		case proto.Refused:
@@ -237,7 +230,6 @@ func (s *slot) upload(ctx context.Context) {
 		}
 	}
 	if s.of.stale(t) {
-		s.wasted[s.of] += s.steps
 		s.drop(observe.Stale)
 	}
 }

@@ -40,23 +40,24 @@ func (c *Collector) announceRegularly() {
 func (c *Collector) announce() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.announceLocked(time.Now())
+	c.announceLocked()
 }
 
-// announceNews announces urgent news, if there is any, and wakes the judge if there are cases. c.mu is held.
-func (c *Collector) announceNews(now time.Time) {
-	if len(c.dispatcher.trust.cases) > 0 {
-		signal(c.disputed, struct{}{})
+// announceNews announces urgent news, if there is any, and has the learner play if it should. c.mu is held.
+func (c *Collector) announceNews() {
+	if c.dispatcher.plays {
+		c.dispatcher.plays = false
+		signal(c.playing, struct{}{})
 	}
 	if c.dispatcher.news {
-		c.announceLocked(now)
+		c.announceLocked()
 	}
 }
 
 // announceLocked tells all actors the learner's position and need. It is a hint: an actor that misses it hears the
 // next. c.mu is held.
-func (c *Collector) announceLocked(now time.Time) {
-	data, err := proto.Marshal(nil, c.dispatcher.announcement(now))
+func (c *Collector) announceLocked() {
+	data, err := proto.Marshal(nil, c.dispatcher.announcement())
 	if err == nil {
 		err = c.conn.Publish(c.subjects.Positions(), data)
 	}

@@ -15,8 +15,13 @@ import (
 )
 
 const (
-	// defaultLease is how long an actor may keep a ticket: twenty times as long as the slowest task's 1,000 steps.
+	// defaultLease is the lease of tickets before their durations are known: twenty times as long as the slowest task's
+	// 1,000 steps. Later ones last at least minLease, or Config.Lease if that is less, and at most maxLeases of it.
 	defaultLease = 10 * time.Second
+	minLease     = 2 * time.Second
+	maxLeases    = 30
+	// expireInterval is how often the collector looks for leases that have run out.
+	expireInterval = 100 * time.Millisecond
 	// assertInterval is how often the collector makes sure that the store still has the policy, which a
 	// restarted server has lost.
 	assertInterval = 5 * time.Second
@@ -34,8 +39,8 @@ type Config struct {
 	Seed uint64
 	// Task is the run's task.
 	Task sim.Spec
-	// NewEnv makes an environment of the named task, in which the learner replays tickets that actors fail to play. If
-	// it is nil, these are issued again.
+	// NewEnv makes an environment of the named task, in which the learner plays the tickets that actors fail, let lapse,
+	// or are not admitted to. If it is nil, these are issued again.
 	NewEnv func(task string) (sim.Env, error)
 	// Exact declares that a ticket's result is the same on every actor, bit by bit. Actors with other results are then
 	// refused (rollout.Digest), a sample of the tickets is replayed, and the task can be played in segments if its
@@ -43,7 +48,11 @@ type Config struct {
 	Exact bool
 	// ShutOut is the file that lists the blocked actors; "" means none.
 	ShutOut string
-	// Lease is how long an actor may keep a ticket before it is issued again; 0 means 10 s.
+	// GoBack returns advice on a run whose batches from one to another contain the episodes of an actor that lied; nil
+	// means that there is none.
+	GoBack func(first, last uint64) string
+	// Lease is how long an actor may keep a ticket before it is issued again, as long as no durations are known; 0 means
+	// 10 s.
 	Lease time.Duration
 	// Log is for the operator; nil means slog.Default.
 	Log *slog.Logger
@@ -63,7 +72,7 @@ type Collector struct {
 	lost          chan struct{} // holds an element after the connection was lost and restored
 	superseded    chan error    // holds an element once another learner has taken over
 	discovered    chan struct{} // holds an element if actors ask for announcements
-	disputed      chan struct{} // holds an element if there is a case to judge
+	playing       chan struct{} // holds an element if there may be a ticket for the learner to play
 	closing       chan struct{} // closed by Close
 	closed        sync.Once
 	announcing    sync.WaitGroup
@@ -92,6 +101,8 @@ type Batch struct {
 	Streams []Stream
 	// Stats describes how the batch was collected.
 	Stats Stats
+
+	of *iteration
 }
 
 // Stats describes how a batch was collected. Unlike the batch, it is not reproducible.
@@ -102,14 +113,14 @@ type Stats struct {
 	Actors int
 	// Useful is Collector.Useful at the start of the iteration.
 	Useful int
-	// Wasted counts wasted steps: beyond the prefix, played twice, or abandoned.
+	// Wasted counts wasted steps: received, and not of the prefix.
 	Wasted int
 	// Bytes counts the bytes received as chunks.
 	Bytes int
 	// Refused counts invalid messages.
 	Refused int
-	// Audited and Disputed count tickets that the learner replayed: in a random sample, and after an actor failed.
-	Audited, Disputed int
+	// Audited counts tickets whose results the learner compared with its own.
+	Audited int
 	// Duplicate, Stale and Rejected count episodes that were not used: sent again, no longer wanted, and complete but
 	// invalid.
 	Duplicate, Stale, Rejected int
@@ -149,7 +160,7 @@ func New(ctx context.Context, conn *bus.Conn, config Config) (*Collector, error)
 		lost:       make(chan struct{}, 1),
 		superseded: make(chan error, 1),
 		discovered: make(chan struct{}, 1),
-		disputed:   make(chan struct{}, 1),
+		playing:    make(chan struct{}, 1),
 		closing:    make(chan struct{}),
 		dispatcher: newDispatcher(config, shut),
 	}
@@ -160,7 +171,7 @@ func New(ctx context.Context, conn *bus.Conn, config Config) (*Collector, error)
 	}
 	c.announcing.Go(c.announceRegularly)
 	if config.NewEnv != nil {
-		c.announcing.Go(c.judge)
+		c.announcing.Go(c.play)
 	}
 	return c, nil
 }
@@ -255,15 +266,21 @@ func (c *Collector) Collect(ctx context.Context, order Order) (*Batch, error) {
 func (c *Collector) begin(number uint64, minSteps int, segments *segments, policy []byte) *iteration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := time.Now()
-	it := c.dispatcher.begin(number, minSteps, segments, policy, now)
-	c.announceLocked(now)
+	decoded := sync.OnceValue(func() *proto.Policy {
+		p := new(proto.Policy)
+		if err := proto.Unmarshal(policy, p); err != nil {
+			panic(err) // it was encoded here
+		}
+		return p
+	})
+	it := c.dispatcher.begin(number, minSteps, segments, decoded, time.Now())
+	c.announceLocked()
 	return it
 }
 
 // wait serves the iteration until its batch is complete.
 func (c *Collector) wait(ctx context.Context, it *iteration, p *publication) error {
-	expire := time.NewTicker(max(c.config.Lease/10, time.Millisecond))
+	expire := time.NewTicker(max(min(c.config.Lease/10, expireInterval), time.Millisecond))
 	defer expire.Stop()
 	assert := time.NewTicker(assertInterval)
 	defer assert.Stop()
@@ -291,12 +308,12 @@ func (c *Collector) wait(ctx context.Context, it *iteration, p *publication) err
 	}
 }
 
-// expire takes back expired tickets and uploads, and announces it if that creates work.
+// expire ends leases and uploads that have run out, and announces it if that creates work.
 func (c *Collector) expire(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.dispatcher.expire(now)
-	c.announceNews(now)
+	c.announceNews()
 }
 
 // Progress returns how many steps of the batch being collected have arrived, and how many it needs; 0, 0 between
@@ -308,6 +325,14 @@ func (c *Collector) Progress() (steps, want int) {
 		return min(it.ledger.received, it.ledger.minSteps), it.ledger.minSteps
 	}
 	return 0, 0
+}
+
+// Counts returns the number of actors and keys that are shut out, of leases that have run out and of tickets that the
+// learner has played, since New.
+func (c *Collector) Counts() (shut, lapsed, own int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.dispatcher.trust.shut), c.dispatcher.lapsed, c.dispatcher.own
 }
 
 // Useful returns the number of concurrent episodes that are useful now, or 0 between batches. The package's

@@ -215,11 +215,11 @@ func TestReplacedLearner(t *testing.T) {
 	}()
 	l.client("watcher").ask() // the old learner is at work
 	conn := l.connect()
-	epoch, err := collect.NextEpoch(deadline(t), conn, "toy", 0)
-	if epoch != 2 || err != nil {
-		t.Fatalf("the next epoch is %d, %v; want 2", epoch, err)
+	if epoch, err := collect.NextEpoch(deadline(t), conn, "toy", 0); err == nil ||
+		!strings.Contains(err.Error(), "--run-dir") {
+		t.Fatalf("a second learner of the run: epoch %d, %v", epoch, err)
 	}
-	successor := l.newCollector(conn, func(c *collect.Config) { c.Epoch = epoch })
+	successor := l.newCollector(conn, func(c *collect.Config) { c.Epoch = 2 }) // as a worker's lease says
 	l.actor(2, simtest.New)
 	b, err := successor.Collect(deadline(t), collect.Order{Policy: rollouttest.Policy(0), Steps: minSteps})
 	if err != nil {
@@ -237,6 +237,11 @@ func TestReplacedLearner(t *testing.T) {
 	if _, err := l.collector.Collect(deadline(t),
 		collect.Order{Policy: rollouttest.Policy(9), Steps: minSteps}); !errors.Is(err, collect.ErrSuperseded) {
 		t.Errorf("the old learner, again: %v", err)
+	}
+	l.collector.Close()
+	successor.Close()
+	if epoch, err := collect.NextEpoch(deadline(t), conn, "toy", 0); epoch != 3 || err != nil {
+		t.Errorf("once they are gone, the next epoch is %d, %v", epoch, err)
 	}
 }
 

@@ -18,26 +18,34 @@ type dispatcher struct {
 	position proto.Position  // the earliest iteration whose episodes are wanted
 	current  *iteration      // nil unless a batch is being collected
 	lengths  Lengths         // of episodes, as far as known
+	lease    time.Duration   // of tickets
 	dry      bool            // actors were told that there is no ticket
 	news     bool            // an announcement should be sent at once
 	stamp    uint64          // of the last statement of the need
 	stats    Stats           // since the last batch
 	actors   map[string]bool // that sent episodes since the last batch
-	spare    buffers         // for uploads
 	trust    trust
+	audits   []*replay // that wait
 
-	complaints int // about actors, since the last batch
+	plays      bool // the learner should look for a ticket to play
+	turn       bool // of its own tickets, before audits
+	turnedAway bool // since a ticket was issued last, an actor that asked for one was refused
+	alone      bool // the learner plays because nobody else may
+	complaints int  // about actors, since the last batch
+	lapsed     int  // leases that have run out
+	own        int  // tickets that the learner has played
 }
 
-// iteration is a batch being collected.
+// iteration is a batch that is being collected, or that was.
 type iteration struct {
 	ledger   *Ledger
 	segments *segments // nil if tickets are for whole episodes
-	policy   []byte    // encoded
+	policy   func() *proto.Policy
 	uploads  *uploads
 	started  time.Time
 	complete chan struct{} // closed when the ledger is complete
 	failed   chan error    // holds an element if the batch can never be complete
+	unable   bool          // the learner has no environment to play in
 }
 
 func newDispatcher(config Config, shut map[string]string) *dispatcher {
@@ -45,13 +53,16 @@ func newDispatcher(config Config, shut map[string]string) *dispatcher {
 		config:   config,
 		position: proto.Position{Epoch: config.Epoch},
 		lengths:  Lengths{Mean: float64(config.Task.TimeLimit)},
+		lease:    config.Lease,
 		actors:   make(map[string]bool),
-		trust:    trust{faults: make(map[string]int), shut: shut},
+		trust:    trust{standings: make(map[string]*standing), shut: shut},
 	}
 }
 
 // begin starts an iteration: of whole episodes, or of a segment of each stream.
-func (d *dispatcher) begin(number uint64, minSteps int, segments *segments, policy []byte, now time.Time) *iteration {
+func (d *dispatcher) begin(
+	number uint64, minSteps int, segments *segments, policy func() *proto.Policy, now time.Time,
+) *iteration {
 	first := d.ticket(number)
 	d.position.Batch = number
 	lengths := d.lengths
@@ -59,12 +70,12 @@ func (d *dispatcher) begin(number uint64, minSteps int, segments *segments, poli
 		// none is longer, so that no more tickets than streams are issued
 		lengths = Lengths{Mean: float64(segments.length(0))}
 	}
-	clear(d.trust.faults)
+	d.plays = true
 	d.current = &iteration{
-		ledger:   NewLedger(first, minSteps, lengths, d.config.Lease),
+		ledger:   NewLedger(first, minSteps, lengths, d.lease),
 		segments: segments,
 		policy:   policy,
-		uploads:  newUploads(proto.Credit, d.config.Lease, &d.spare),
+		uploads:  newUploads(proto.Credit, d.lease),
 		started:  now,
 		complete: make(chan struct{}),
 		failed:   make(chan error, 1),
@@ -80,24 +91,35 @@ func (d *dispatcher) ticket(number uint64) proto.Ticket {
 
 // batch returns the iteration's batch and resets the statistics.
 func (d *dispatcher) batch(it *iteration) *Batch {
-	b := &Batch{Episodes: it.ledger.Batch(), Steps: it.ledger.steps, Stats: d.stats}
-	b.Stats.Wasted += it.ledger.Wasted()
-	b.Stats.Actors = len(d.actors)
+	d.stats.Wasted += it.ledger.Wasted()
+	d.stats.Actors = len(d.actors)
+	b := it.batch(d.stats)
 	d.stats, d.complaints = Stats{}, 0
 	clear(d.actors)
+	longest := d.config.Task.TimeLimit
 	if it.segments != nil {
-		b.Streams = it.segments.after
+		longest = it.segments.length(0)
 	} else {
 		d.lengths = lengthsOf(b.Episodes)
+	}
+	d.lease = it.ledger.Lease(longest, min(minLease, d.config.Lease), maxLeases*d.config.Lease)
+	return b
+}
+
+// batch returns the batch of a complete ledger.
+func (it *iteration) batch(stats Stats) *Batch {
+	b := &Batch{Episodes: it.ledger.Batch(), Steps: it.ledger.steps, Stats: stats, of: it}
+	if it.segments != nil {
+		b.Streams = it.segments.after
 	}
 	return b
 }
 
 // need returns the number of tickets available to slots that ask now.
-func (d *dispatcher) need(now time.Time) proto.Need {
+func (d *dispatcher) need() proto.Need {
 	n := 0
 	if d.current != nil {
-		n = d.current.ledger.Need(now)
+		n = d.current.ledger.Need()
 	}
 	d.dry = n == 0
 	d.stamp++
@@ -105,22 +127,26 @@ func (d *dispatcher) need(now time.Time) proto.Need {
 }
 
 // announcement returns the current announcement.
-func (d *dispatcher) announcement(now time.Time) *proto.Announcement {
+func (d *dispatcher) announcement() *proto.Announcement {
 	d.news = false
-	return &proto.Announcement{
-		Run: d.config.Run, Task: d.config.Task.Name, Position: d.position, Need: d.need(now),
-	}
+	return &proto.Announcement{Run: d.config.Run, Task: d.config.Task.Name, Position: d.position, Need: d.need()}
 }
 
-// expire takes back expired tickets and uploads.
+// expire ends the leases and uploads that have run out.
 func (d *dispatcher) expire(now time.Time) {
 	d.current.uploads.expire(now)
-	d.wake(now)
+	for _, slot := range d.current.ledger.Expire(now) {
+		d.lapsed++
+		d.blame(slot, strike, "a lease has run out", now)
+		d.plays = true
+	}
+	d.plays = d.plays || d.turnedAway
+	d.wake()
 }
 
 // wake requests an announcement if there are tickets and actors believe that there are none.
-func (d *dispatcher) wake(now time.Time) {
-	d.news = d.news || d.dry && d.current.ledger.Need(now) > 0
+func (d *dispatcher) wake() {
+	d.news = d.news || d.dry && d.current.ledger.Need() > 0
 }
 
 // answer answers one request.
@@ -129,7 +155,8 @@ func (d *dispatcher) answer(subject string, data []byte, now time.Time) proto.Re
 	if err != nil {
 		return d.refuse(err)
 	}
-	if reason := d.trust.shut[accountable(*request.Sender())]; reason != "" {
+	if reason := d.trust.refusal(request.Sender().Actor); reason != "" {
+		d.turnedAway = true
 		return proto.Reply{Status: proto.Refused, Reason: reason}
 	}
 	switch r := request.(type) {
@@ -165,12 +192,11 @@ func (d *dispatcher) complain(what string, args ...any) {
 // ask issues a ticket, if there is one.
 func (d *dispatcher) ask(r *proto.Ask, now time.Time) proto.Reply {
 	if d.config.digest != "" && r.Digest != d.config.digest {
+		d.turnedAway = true
 		return d.refuse(fmt.Errorf("%w: %s computes %s otherwise (digest %.12s on %s) than the learner (%.12s): "+
 			"run the same release on machines whose results agree",
 			proto.ErrInvalid, r.Slot.Actor, d.config.Task.Name, r.Digest, r.Engine, d.config.digest))
 	}
-	// Bound the sum against hostile numbers.
-	d.stats.Wasted += int(min(r.Abandoned, uint64(max(d.config.Task.TimeLimit, d.segmentSteps()))))
 	if reply := d.grant(r.Slot, now); reply.Next != nil {
 		return reply
 	}
@@ -182,14 +208,14 @@ func (d *dispatcher) grant(slot proto.Slot, now time.Time) (reply proto.Reply) {
 	if d.current == nil {
 		return reply
 	}
-	l := d.current.ledger
-	if t, ok := l.Grant(slot, now); ok {
+	if now.Before(d.trust.of(slot.Actor).until) {
+		d.turnedAway = true
+		return reply
+	}
+	if t, ok := d.current.ledger.Grant(slot, now); ok {
 		reply.Next, reply.Start = &t, d.current.segments.start(t)
+		d.turnedAway, d.alone = false, false
 	}
-	for _, t := range l.lost {
-		d.dispute(t, proto.Slot{}, "it was never answered for")
-	}
-	l.lost = nil
 	return reply
 }
 
@@ -202,7 +228,6 @@ func (d *dispatcher) offer(r *proto.Offer, now time.Time) proto.Reply {
 	if !d.wanted(r.Ticket, r.Slot) {
 		return d.stale(r.Ticket)
 	}
-	d.current.ledger.Renew(r.Ticket, r.Slot, now)
 	if !d.current.uploads.offer(r, now) {
 		return proto.Reply{Status: proto.Wait}
 	}
@@ -211,7 +236,7 @@ func (d *dispatcher) offer(r *proto.Offer, now time.Time) proto.Reply {
 
 // wanted reports whether the ticket's episode would be recorded if it came from a slot.
 func (d *dispatcher) wanted(t proto.Ticket, slot proto.Slot) bool {
-	return d.current != nil && d.current.ledger.Wanted(t) && d.current.ledger.Holds(t, slot)
+	return d.current != nil && d.current.ledger.Wants(t, slot)
 }
 
 // stale answers, and counts, an episode that would not be recorded.
@@ -233,7 +258,6 @@ func (d *dispatcher) chunk(r *proto.Chunk, now time.Time) proto.Reply {
 		}
 		return d.stale(r.Ticket)
 	}
-	d.current.ledger.Renew(r.Ticket, r.Slot, now)
 	data, err := d.current.uploads.add(r, now)
 	switch {
 	case errors.Is(err, errRestart):
@@ -243,75 +267,73 @@ func (d *dispatcher) chunk(r *proto.Chunk, now time.Time) proto.Reply {
 	case data == nil:
 		return proto.Reply{}
 	}
-	episodes, after, err := d.decode(data, r.Ticket)
-	sum := d.sample(data)
-	if !inline(r) { // a single chunk's memory is not worth keeping
-		d.spare.give(data)
-	}
+	episodes, after, err := d.current.decode(&d.config, data, r.Ticket)
 	if err != nil {
-		return d.reject(r, err, now)
+		return d.reject(r, err)
 	}
-	return d.record(r, episodes, after, sum, now)
+	return d.record(r, episodes, after, now)
 }
 
 // decode returns the episode of a ticket, or the episodes of its segment and the stream after it.
-func (d *dispatcher) decode(data []byte, t proto.Ticket) (episodes []*proto.Episode, after Stream, err error) {
-	if s := d.current.segments; s != nil {
-		return s.decode(&d.config, data, t)
+func (it *iteration) decode(c *Config, data []byte, t proto.Ticket) (
+	episodes []*proto.Episode, after Stream, err error,
+) {
+	if it.segments != nil {
+		return it.segments.decode(c, data, t)
 	}
 	e := new(proto.Episode)
 	if err := proto.Unmarshal(data, e); err != nil {
 		return nil, after, err
 	}
-	return []*proto.Episode{e}, after, d.config.check(e, t)
+	return []*proto.Episode{e}, after, c.check(e, t)
 }
 
 // reject refuses a complete but invalid episode.
-func (d *dispatcher) reject(r *proto.Chunk, err error, now time.Time) proto.Reply {
-	d.dispute(r.Ticket, r.Slot, err.Error())
-	d.wake(now)
+func (d *dispatcher) reject(r *proto.Chunk, err error) proto.Reply {
+	d.release(r.Ticket, r.Slot, err.Error())
 	d.stats.Rejected++
 	return d.refuse(fmt.Errorf("%v from %v: %w", r.Ticket, r.Slot, err))
 }
 
 // record enters a ticket's episodes in the ledger. While there is plenty, the answer brings the slot's next ticket, if
 // it wants one; later the slot has to ask for it, which it does when it can play it at once.
-func (d *dispatcher) record(
-	r *proto.Chunk, episodes []*proto.Episode, after Stream, sum *sum, now time.Time,
-) proto.Reply {
-	l := d.current.ledger
-	if !d.enter(r.Ticket, episodes, after, now) {
+func (d *dispatcher) record(r *proto.Chunk, episodes []*proto.Episode, after Stream, now time.Time) proto.Reply {
+	actor, l := r.Slot.Actor, d.current.ledger
+	if !d.enter(r.Slot, r.Ticket, episodes, after, now) {
 		return d.stale(r.Ticket)
 	}
-	if len(d.actors) < maxActors {
-		d.actors[r.Slot.Actor] = true
-	}
-	if sum != nil {
-		d.trust.cases = append(d.trust.cases, d.newCase(r.Ticket, r.Slot, episodes[0].Engine, sum))
-	}
+	remember(d.actors, actor, true)
+	d.sample(r.Ticket, actor)
+	d.trust.earned(actor, r.Ticket.Batch)
 	if !r.More || l.Complete() || !l.Plenty() {
 		return proto.Reply{}
 	}
 	return d.grant(r.Slot, now)
 }
 
-// maxActors bounds the number of actors that are counted.
-const maxActors = 4096
-
 // enter enters a ticket's episodes in the ledger, and reports whether it had none.
-func (d *dispatcher) enter(t proto.Ticket, episodes []*proto.Episode, after Stream, now time.Time) bool {
-	if won, err := d.current.ledger.Record(episodes...); !won || err != nil {
+func (d *dispatcher) enter(
+	by proto.Slot, t proto.Ticket, episodes []*proto.Episode, after Stream, now time.Time,
+) bool {
+	if !d.current.enter(by, t, episodes, after, now) {
 		return false
-	}
-	if s := d.current.segments; s != nil {
-		s.after[t.Index] = after
 	}
 	if d.current.ledger.Complete() {
 		d.finish(now)
 	} else {
-		d.wake(now)
+		d.wake()
 	}
 	return true
+}
+
+func (it *iteration) enter(
+	by proto.Slot, t proto.Ticket, episodes []*proto.Episode, after Stream, now time.Time,
+) bool {
+	won := it.ledger.Record(by, now, episodes...)
+	if won && it.segments != nil {
+		it.segments.after[t.Index] = after
+	}
+	return won
 }
 
 // finish ends the iteration for the actors: episodes in progress are no longer wanted.
@@ -324,18 +346,25 @@ func (d *dispatcher) finish(now time.Time) {
 
 // takeBack takes a ticket back from an actor that leaves, or that could not play it.
 func (d *dispatcher) takeBack(r *proto.Return, now time.Time) proto.Reply {
-	if r.Reason != "" {
-		d.complain("an episode failed", "ticket", r.Ticket, "slot", r.Slot, "reason", r.Reason)
-	}
-	switch {
-	case d.current == nil || !d.current.ledger.Holds(r.Ticket, r.Slot):
-	case r.Reason != "":
-		d.dispute(r.Ticket, r.Slot, r.Reason)
-	default:
-		d.current.ledger.Release(r.Ticket)
-		d.wake(now)
+	if d.release(r.Ticket, r.Slot, r.Reason) && r.Reason == "" {
+		d.blame(r.Slot, 1, "it returns its tickets", now)
 	}
 	return proto.Reply{}
+}
+
+// release takes a ticket back from a slot. If that could not play it, for a reason, the learner does, if it can.
+func (d *dispatcher) release(t proto.Ticket, slot proto.Slot, reason string) (held bool) {
+	if d.current == nil {
+		return false
+	}
+	if !d.able() {
+		reason = ""
+	}
+	if held = d.current.ledger.Return(t, slot, reason); held {
+		d.plays = d.plays || reason != ""
+		d.wake()
+	}
+	return held
 }
 
 // maxEpisode returns the size of the longest encoding of a ticket's episode or segment.

@@ -10,8 +10,9 @@
 // are, how fast they are, or which of them die.
 //
 // An episode is a function of its ticket and the policy, so a ticket can be issued again at any
-// time: when its lease expires, when its actor returns it or asks for another. The first valid
-// episode of a ticket wins; later ones are acknowledged and dropped.
+// time: when its actor returns it, or its lease runs out. The first valid episode counts, of whichever slot the ticket
+// was issued to, and however late; later ones are acknowledged and dropped. A lease is four times as long as a slot
+// takes for the longest episode at the pace of most tickets of the last batch.
 //
 // # Useful actors
 //
@@ -55,11 +56,15 @@
 //
 // # Trust
 //
-// An episode is a function of its ticket, so the learner judges any case by playing the ticket itself (trust.go). It
-// replays tickets that an actor fails, or does not answer for, and takes its own result; if it fails, too, the run
-// ends. It also replays a random sample and compares bits: a key that sends another result is blocked. Actors whose
-// build computes the task otherwise are refused from the start (rollout.Digest). Nothing depends on how many names say
-// something.
+// An episode is a function of its ticket, so the learner can play any ticket itself (play.go), and does: tickets that an
+// actor fails or lets lapse, and all while no actor may play. Its own result counts. If a ticket fails for the learner,
+// the run ends. The learner also plays the first ticket of each actor again and a random share of the others, and, if an
+// update fails numerically, those of its batch ([Collector.Replay]). An actor whose result has other bits is shut out,
+// by its key and its name; a key is if three of its actors were.
+//
+// An actor that does not play its tickets is issued none for a lease, then for two, four and so on; episodes pay this
+// back. Names cost nothing, so all of a key's that have sent no episode yet count as one. Actors whose build computes the
+// task otherwise are refused from the start (rollout.Digest). Nothing depends on how many names say something.
 //
 // # The parts
 //

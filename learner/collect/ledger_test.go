@@ -1,8 +1,8 @@
 package collect
 
 import (
-	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -51,46 +51,48 @@ func TestBatchIsSerialPrefix(t *testing.T) {
 			holds, busy := held[slot]
 			switch action := rapid.IntRange(0, 9).Draw(t, "action"); {
 			case !busy:
-				available := l.Need(now) > 0
+				available := l.Need() > 0
 				ticket, ok := l.Grant(slot, now)
-				if available && !ok && l.lost == nil {
+				if available && !ok {
 					t.Fatal("a ticket was available, but not given out")
 				}
-				for _, lost := range l.lost { // the learner cannot play it
-					l.Release(lost)
-				}
-				l.lost = nil
 				if ok {
 					held[slot] = ticket
 				}
 			case action < 6: // the episode arrives
-				if _, err := l.Record(played(holds, length(int(holds.Index)))); err != nil {
-					t.Fatal(err)
+				wanted := l.Wants(holds, slot)
+				if won := wanted && l.Record(slot, now, played(holds, length(int(holds.Index)))); won != wanted {
+					t.Fatal("a wanted episode is not recorded")
 				}
 				delete(held, slot)
 			case action == 6: // the actor dies: its lease runs out
 				delete(held, slot)
 				now = now.Add(time.Minute)
+				l.Expire(now)
 			case action == 7: // the lease runs out although the actor lives
 				now = now.Add(time.Minute)
-			case action == 8: // the actor leaves
-				l.Release(holds)
+				l.Expire(now)
+			case action == 8: // the actor leaves, or cannot play it, or the learner plays
+				l.Return(holds, slot, rapid.SampledFrom([]string{"", "it fails"}).Draw(t, "reason"))
 				delete(held, slot)
+				if mine, ok := l.Take(now, rapid.Bool().Draw(t, "all")); ok {
+					l.Record(learner, now, played(mine, length(int(mine.Index))))
+				}
 			case action == 9: // the answer was lost: the slot asks again
 				delete(held, slot)
 			}
 		}
 		for !l.Complete() { // a slot without misfortune plays what is left, once all leases have run out
 			now = now.Add(time.Minute)
-			ticket, ok := l.Grant(slotNumber(slots), now)
-			if !ok && l.lost == nil {
-				t.Fatal("the batch is not complete, and no ticket is left")
-			}
+			l.Expire(now)
+			slot := slotNumber(slots)
+			ticket, ok := l.Grant(slot, now)
 			if !ok { // the learner plays it
-				ticket, l.lost = l.lost[0], l.lost[1:]
+				slot = learner
+				ticket, ok = l.Take(now, false)
 			}
-			if _, err := l.Record(played(ticket, length(int(ticket.Index)))); err != nil {
-				t.Fatal(err)
+			if !ok || !l.Record(slot, now, played(ticket, length(int(ticket.Index)))) {
+				t.Fatal("the batch is not complete, and no ticket is left")
 			}
 		}
 		batch := l.Batch()
@@ -117,10 +119,10 @@ func TestNoWasteBelowExpectation(t *testing.T) {
 			if ticket, ok := l.Grant(slotNumber(slots), start); ok {
 				open = append(open, ticket)
 			}
-			if len(open) > 0 && (rapid.Bool().Draw(t, "arrives") || l.Need(start) == 0) {
+			if len(open) > 0 && (rapid.Bool().Draw(t, "arrives") || l.Need() == 0) {
 				i := rapid.IntRange(0, len(open)-1).Draw(t, "which")
-				if _, err := l.Record(played(open[i], length.Draw(t, "length"))); err != nil {
-					t.Fatal(err)
+				if !l.Record(slotNumber(0), start, played(open[i], length.Draw(t, "length"))) {
+					t.Fatal("not recorded")
 				}
 				open = append(open[:i], open[i+1:]...)
 			}
@@ -146,8 +148,8 @@ func TestFifteenTickets(t *testing.T) {
 				}
 				granted += len(round)
 				for _, ticket := range round {
-					if _, err := l.Record(played(ticket, 1000)); err != nil {
-						t.Fatal(err)
+					if !l.Record(slotNumber(0), start, played(ticket, 1000)) {
+						t.Fatal("not recorded")
 					}
 				}
 			}
@@ -180,8 +182,8 @@ func TestNoTicketWaitsWhileASeatIsFree(t *testing.T) {
 				if ticket == nil {
 					continue
 				}
-				if _, err := l.Record(played(*ticket, 1000)); err != nil {
-					t.Fatal(err)
+				if !l.Record(slotNumber(0), start, played(*ticket, 1000)) {
+					t.Fatal("not recorded")
 				}
 				if l.Plenty() {
 					next, _ := l.Grant(slotNumber(2*executor+(rounds+1)%2), start)
@@ -209,35 +211,48 @@ func TestPrefixWaitsForTheFirst(t *testing.T) {
 		if !ok {
 			t.Fatalf("no ticket for slot %d", n)
 		}
-		l.Record(played(ticket, 5))
+		l.Record(slotNumber(0), start, played(ticket, 5))
 	}
 	if l.Complete() {
 		t.Fatal("the batch is complete without its first ticket")
 	}
-	l.Record(played(first, 7))
+	l.Record(slotNumber(0), start, played(first, 7))
 	if batch := l.Batch(); !l.Complete() || len(batch) != 2 || batch[0].Steps() != 7 || batch[1].Steps() != 5 {
 		t.Errorf("batch of %d episodes, complete %v; want those of 7 and 5 steps", len(batch), l.Complete())
 	}
 }
 
+// The first episode of any slot to which a ticket was issued counts, however late.
 func TestFirstEpisodeWins(t *testing.T) {
-	l := NewLedger(ticketZero, 10, Lengths{Mean: 1}, time.Minute)
+	l := NewLedger(ticketZero, 10, Lengths{Mean: 10}, time.Minute)
 	ticket, _ := l.Grant(slotNumber(0), start)
-	again, ok := l.Grant(slotNumber(1), start.Add(time.Minute))
+	later := start.Add(time.Minute)
+	if late := l.Expire(later.Add(-1)); late != nil {
+		t.Errorf("late before the lease has run out: %v", late)
+	}
+	if late := l.Expire(later); !slices.Equal(late, []proto.Slot{slotNumber(0)}) {
+		t.Errorf("late: %v", late)
+	}
+	if late := l.Expire(later); late != nil {
+		t.Errorf("late again: %v", late)
+	}
+	again, ok := l.Grant(slotNumber(1), later)
 	if !ok || again != ticket {
 		t.Fatalf("after the lease: %v, %v; want %v again", again, ok, ticket)
 	}
+	for n, want := range []bool{true, true, false} {
+		if l.Wants(ticket, slotNumber(n)) != want {
+			t.Errorf("wanted from slot %d: %v", n, !want)
+		}
+	}
 	one, two := played(ticket, 3), played(ticket, 3)
-	if won, err := l.Record(one); !won || err != nil {
-		t.Errorf("the first episode: %v, %v", won, err)
+	if !l.Record(slotNumber(0), later, one) || l.Record(slotNumber(1), later, two) {
+		t.Error("the second episode counts, or the first does not")
 	}
-	if won, err := l.Record(two); won || err != nil {
-		t.Errorf("the second episode: %v, %v", won, err)
-	}
-	if l.entries[0].episodes[0] != one || l.received != 3 {
+	if l.entries[0].episodes[0] != one || l.entries[0].by != slotNumber(0) || l.received != 3 {
 		t.Error("the second episode took the first one's place")
 	}
-	if l.Wanted(ticket) {
+	if l.Wants(ticket, slotNumber(1)) {
 		t.Error("a completed ticket is still wanted")
 	}
 }
@@ -259,39 +274,50 @@ func TestUnknownTickets(t *testing.T) {
 		change(func(t *proto.Ticket) { t.Index = 1 << 63 }),
 		change(func(t *proto.Ticket) { t.Seed++ }),
 	} {
-		if _, err := l.Record(played(ticket, 3)); !errors.Is(err, errUnknown) {
-			t.Errorf("%+v: %v", ticket, err)
-		}
-		if l.Wanted(ticket) {
-			t.Errorf("%+v is wanted", ticket)
+		if l.Record(slotNumber(0), start, played(ticket, 3)) || l.Wants(ticket, slotNumber(0)) ||
+			l.Return(ticket, slotNumber(0), "") {
+			t.Errorf("%+v is taken", ticket)
 		}
 	}
 }
 
-// A ticket whose lease runs out twice, under whatever names it was held, is left to the learner, and no actor has it
-// until then.
-func TestLostTicket(t *testing.T) {
-	l := NewLedger(ticketZero, 1, Lengths{Mean: 1}, time.Minute)
-	now := start
-	for try := range maxLost {
-		if ticket, ok := l.Grant(proto.Slot{Actor: fmt.Sprint("stranger ", try)}, now); !ok || ticket != ticketZero ||
-			l.lost != nil {
-			t.Fatalf("try %d: %v, %v, lost %v", try, ticket, ok, l.lost)
+// The learner is issued tickets that slots failed, which nobody else is then, or have let lapse; or any.
+func TestLearnersTickets(t *testing.T) {
+	l := NewLedger(ticketZero, 40, Lengths{Mean: 10}, time.Minute)
+	for n := range 2 {
+		l.Grant(slotNumber(n), start)
+	}
+	if ticket, ok := l.Take(start, false); ok {
+		t.Fatalf("the learner takes an actor's %v", ticket)
+	}
+	failed := ticketZero
+	if l.Return(failed, slotNumber(1), "slander") || !l.Return(failed, slotNumber(0), "it fails") {
+		t.Error("a ticket is returned by others than its holder")
+	}
+	if ticket, ok := l.Grant(slotNumber(2), start); !ok || ticket.Index != 2 {
+		t.Errorf("an actor has %v, %v, which failed", ticket, ok)
+	}
+	if ticket, ok := l.Take(start, false); !ok || ticket != failed {
+		t.Errorf("the learner takes %v, %v", ticket, ok)
+	}
+	later := start.Add(time.Minute)
+	l.Expire(later)
+	for want := range uint64(3) {
+		if ticket, ok := l.Take(later, false); !ok || ticket.Index != want {
+			t.Errorf("after the lease the learner takes %v, %v, want %d", ticket, ok, want)
 		}
-		now = now.Add(time.Minute)
 	}
-	if ticket, ok := l.Grant(proto.Slot{Actor: "honest"}, now); ok || len(l.lost) != 1 || l.lost[0] != ticketZero {
-		t.Fatalf("then: %v, %v, lost %v", ticket, ok, l.lost)
+	if ticket, ok := l.Take(later, false); ok {
+		t.Errorf("the learner takes the new %v", ticket)
 	}
-	if !l.Take(ticketZero) {
-		t.Fatal("the learner does not get it")
+	if ticket, ok := l.Take(later, true); !ok || ticket.Index != 3 {
+		t.Errorf("all: the learner takes %v, %v", ticket, ok)
 	}
-	if _, ok := l.Grant(proto.Slot{Actor: "honest"}, now.Add(time.Hour)); ok {
-		t.Error("an actor has what the learner plays")
-	}
-	l.Release(ticketZero) // it cannot
-	if _, ok := l.Grant(proto.Slot{Actor: "honest"}, now.Add(time.Hour)); !ok {
-		t.Error("nobody has what the learner cannot play")
+	l.Release() // it cannot play
+	for want := range uint64(4) {
+		if ticket, ok := l.Grant(slotNumber(int(10+want)), later); !ok || ticket.Index != want {
+			t.Errorf("released: an actor has %v, %v, want %d", ticket, ok, want)
+		}
 	}
 }
 
@@ -301,7 +327,7 @@ func TestDisown(t *testing.T) {
 	for n := range 4 {
 		ticket, _ := l.Grant(slotNumber(n), start)
 		if n < 3 {
-			l.Record(played(ticket, 10))
+			l.Record(slotNumber(n), start, played(ticket, 10))
 		}
 	}
 	liar := func(slot proto.Slot) bool { return slot.Number == 1 || slot.Number == 3 }
@@ -313,47 +339,60 @@ func TestDisown(t *testing.T) {
 		if !ok || ticket.Index != want {
 			t.Fatalf("issued again: %v, %v, want %d", ticket, ok, want)
 		}
-		l.Record(played(ticket, 10))
+		l.Record(slotNumber(0), start, played(ticket, 10))
 	}
 	if !l.Complete() || l.Disown(liar) != 0 {
 		t.Error("a complete batch changes")
 	}
 }
 
-// A slot that asks while it holds a ticket has lost it: the ticket is given out again at once.
+// A slot that asks while it holds a ticket is issued that again, under the same lease.
 func TestSlotAsksAgain(t *testing.T) {
 	l := NewLedger(ticketZero, 10, Lengths{Mean: 10}, time.Hour)
 	first, _ := l.Grant(slotNumber(0), start)
-	if again, ok := l.Grant(slotNumber(0), start); !ok || again != first {
+	if again, ok := l.Grant(slotNumber(0), start.Add(time.Minute)); !ok || again != first {
 		t.Errorf("the second time: ticket %d, %v; want ticket 0", again.Index, ok)
 	}
+	if late := l.Expire(start.Add(time.Hour)); len(late) != 1 {
+		t.Error("the lease is longer because the slot has asked again")
+	}
+	l.Return(first, slotNumber(0), "")
+	l.Grant(slotNumber(0), start)
 	if _, ok := l.Grant(slotNumber(1), start); ok {
 		t.Error("another slot was given a ticket that is held")
 	}
 }
 
-// A lease is renewed by its holder only, and not for ever.
-func TestRenew(t *testing.T) {
-	l := NewLedger(ticketZero, 10, Lengths{Mean: 10}, time.Minute)
-	ticket, _ := l.Grant(slotNumber(0), start)
-	later := start.Add(30 * time.Second)
-	l.Renew(ticket, slotNumber(1), later)
-	if _, ok := l.Grant(slotNumber(1), start.Add(59*time.Second)); ok {
-		t.Error("given out again before the lease ended")
+// A lease follows the time that most tickets took for a step, within bounds.
+func TestLease(t *testing.T) {
+	l := NewLedger(ticketZero, 1000, Lengths{Mean: 100}, 10*time.Second)
+	lease := func() time.Duration { return l.Lease(1000, 2*time.Second, 5*time.Minute) }
+	if lease() != 10*time.Second {
+		t.Errorf("a lease of %v before a duration is known", lease())
 	}
-	l.Renew(ticket, slotNumber(0), later)
-	if _, ok := l.Grant(slotNumber(1), start.Add(61*time.Second)); ok {
-		t.Error("given out again although it was renewed")
+	complete := func(n int, took time.Duration) {
+		ticket, ok := l.Grant(slotNumber(n), start)
+		if !ok || !l.Record(slotNumber(n), start.Add(took), played(ticket, 100)) {
+			t.Fatal("not recorded")
+		}
 	}
-	if got, ok := l.Grant(slotNumber(1), later.Add(time.Minute)); !ok || got != ticket {
-		t.Errorf("after the renewed lease: %v, %v", got, ok)
+	for n := range 3 {
+		complete(n, 1500*time.Millisecond) // 15 ms a step
 	}
-	l = NewLedger(ticketZero, 10, Lengths{Mean: 10}, time.Minute)
-	l.Grant(slotNumber(1), later)
-	for now := later; now.Before(later.Add(time.Hour)); now = now.Add(30 * time.Second) {
-		l.Renew(ticket, slotNumber(1), now)
+	complete(3, time.Hour)
+	complete(4, time.Hour)
+	if lease() != 60*time.Second {
+		t.Errorf("a lease of %v for 1,000 steps of 15 ms", lease())
 	}
-	if _, ok := l.Grant(slotNumber(2), later.Add(time.Hour)); !ok {
-		t.Error("a slot renews for ever")
+	for n := range 2 {
+		complete(n, time.Hour)
+	}
+	if lease() != 5*time.Minute {
+		t.Errorf("a lease of %v, for most tickets took an hour", lease())
+	}
+	l = NewLedger(ticketZero, 1000, Lengths{Mean: 100}, 10*time.Second)
+	complete(0, time.Millisecond)
+	if lease() != 2*time.Second {
+		t.Errorf("a lease of %v for a fast task", lease())
 	}
 }

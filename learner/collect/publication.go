@@ -32,7 +32,7 @@ func hopeless(err error) bool {
 }
 
 // NextEpoch returns an epoch of at least atLeast that is above any in which a learner has published the run's policy on
-// this server.
+// this server, or an error if that learner is still there.
 func NextEpoch(ctx context.Context, conn *bus.Conn, run string, atLeast uint64) (uint64, error) {
 	if err := proto.CheckRun(run); err != nil {
 		return 0, err
@@ -45,10 +45,24 @@ func NextEpoch(ctx context.Context, conn *bus.Conn, run string, atLeast uint64) 
 	if err != nil {
 		return 0, err
 	}
-	if current != nil {
-		return max(atLeast, current.Epoch+1), nil
+	if current == nil {
+		return max(atLeast, 1), nil
 	}
-	return max(atLeast, 1), nil
+	heard := make(chan struct{}, 1)
+	s, err := conn.Subscribe(proto.SubjectsOf(run).Positions(), func(bus.Message) { signal(heard, struct{}{}) })
+	if err != nil {
+		return 0, err
+	}
+	defer s.Close()
+	select {
+	case <-heard:
+		return 0, fmt.Errorf("another learner trains run %s on this server: stop that, "+
+			"or give this run a name of its own with --run-dir", run)
+	case <-time.After(2 * proto.AnnounceInterval):
+		return max(atLeast, current.Epoch+1), nil
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
 }
 
 // Withdraw removes the policy of a run that has ended from the server, unless it is of a later epoch.

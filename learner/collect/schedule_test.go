@@ -90,8 +90,8 @@ func schedule(t testing.TB, l *Ledger, slots int, length func(int) int) (ticks i
 		next := heap.Pop(&playing).(ending)
 		ticks = next.at
 		idle = append(idle, next.slot)
-		if _, err := l.Record(played(next.ticket, length(int(next.ticket.Index)))); err != nil {
-			t.Fatal(err)
+		if !l.Record(slotNumber(next.slot), start, played(next.ticket, length(int(next.ticket.Index)))) {
+			t.Fatal("not recorded")
 		}
 	}
 	return ticks
@@ -193,9 +193,13 @@ func TestUseful(t *testing.T) {
 		l := NewLedger(ticketZero, rapid.IntRange(1, 300).Draw(t, "minSteps"),
 			Lengths{Mean: float64(rapid.IntRange(1, 30).Draw(t, "mean")),
 				Spread: float64(rapid.IntRange(0, 30).Draw(t, "spread"))}, time.Minute)
-		var held []proto.Ticket
+		type holding struct {
+			ticket proto.Ticket
+			slot   proto.Slot
+		}
+		var held []holding
 		for slot := 0; !l.Complete() && slot < 1000; slot++ {
-			useful, need := l.Useful(), l.Need(start)
+			useful, need := l.Useful(), l.Need()
 			if slow := usefulSlowly(l); useful != slow {
 				t.Fatalf("%d are useful, by the definition %d", useful, slow)
 			}
@@ -203,18 +207,18 @@ func TestUseful(t *testing.T) {
 				t.Fatalf("%d are needed, %d useful, %d held", need, useful, len(held))
 			}
 			ticket, ok := l.Grant(slotNumber(slot), start)
-			if ok != (need > 0) || ok && l.Need(start) != need-1 {
-				t.Fatalf("a ticket: %v, with %d needed before and %d after", ok, need, l.Need(start))
+			if ok != (need > 0) || ok && l.Need() != need-1 {
+				t.Fatalf("a ticket: %v, with %d needed before and %d after", ok, need, l.Need())
 			}
 			if ok {
-				held = append(held, ticket)
+				held = append(held, holding{ticket, slotNumber(slot)})
 			}
 			if len(held) > 0 && (!ok || rapid.Bool().Draw(t, "ends")) {
 				i := rapid.IntRange(0, len(held)-1).Draw(t, "which")
 				if rapid.IntRange(0, 4).Draw(t, "dies") == 0 {
-					l.Release(held[i])
-				} else if _, err := l.Record(played(held[i], rapid.IntRange(1, 60).Draw(t, "length"))); err != nil {
-					t.Fatal(err)
+					l.Return(held[i].ticket, held[i].slot, "")
+				} else if !l.Record(held[i].slot, start, played(held[i].ticket, rapid.IntRange(1, 60).Draw(t, "length"))) {
+					t.Fatal("not recorded")
 				}
 				held = append(held[:i], held[i+1:]...)
 			}

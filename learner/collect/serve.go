@@ -14,8 +14,8 @@ func (c *Collector) serve(m bus.Message) {
 	c.mu.Lock()
 	now := time.Now()
 	reply := c.dispatcher.answer(m.Subject, m.Data, now)
-	c.announceNews(now)
-	reply.Position, reply.Need = c.dispatcher.position, c.dispatcher.need(now)
+	c.announceNews()
+	reply.Position, reply.Need = c.dispatcher.position, c.dispatcher.need()
 	c.mu.Unlock()
 	data, err := proto.Marshal(nil, &reply)
 	if err == nil {

@@ -1,14 +1,13 @@
 package collect
 
 import (
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
 	"os"
-	"runtime"
+	"reflect"
 	"strings"
 	"time"
 
@@ -18,170 +17,265 @@ import (
 )
 
 const (
-	// auditShare is the share of the tickets that the learner replays although nobody disputes them.
+	// auditShare is the share of the actors' results that the learner compares with its own.
 	auditShare = 0.01
 	// maxAudits bounds the audits that wait, so that a learner which cannot keep up makes fewer.
 	maxAudits = 8
-	// maxFaults is how often an actor may wrongly say in a batch that a ticket fails, or spoil one, before it is shut
-	// out.
-	maxFaults = 3
+	// maxTries is how often the learner plays a failing ticket whose environment is not deterministic.
+	maxTries = 3
+	// maxInstances is the number of actors that are shut out before their key is.
+	maxInstances = 3
+	// maxActors bounds the actors that are remembered.
+	maxActors = 4096
+	// strike is the cost of a ticket that an actor lets lapse or fails. One that it returns costs 1, as much as an
+	// episode pays back. maxStrikes bounds the sum.
+	strike, maxStrikes = 8, 6 * 8
 )
 
-// trust records which actors are blocked, and why. An episode is a function of its ticket, so the learner judges any
-// case by replaying the ticket.
+// trust is what is known of actors, by the name in their slots, which begins with their key if they have one. Names cost
+// nothing: so those of a key that have not sent an episode yet have one standing, under the key's name, or "".
 type trust struct {
-	cases  []*ticketCase
-	faults map[string]int    // of this batch, by accountable actor
-	shut   map[string]string // reasons of refusal, by accountable actor
+	standings map[string]*standing
+	shut      map[string]string // reasons of refusal; of names and of keys
 }
 
-// ticketCase is a ticket that the learner will replay.
-type ticketCase struct {
-	of     *iteration
-	ticket proto.Ticket
-	start  *proto.Start
-	slot   proto.Slot // that played it, the zero value if nobody did
-	engine string     // on which
-	sum    *sum       // of its result; nil: it is disputed whether the ticket can be played
-	reason string     // why it is disputed
-	tries  int        // that have failed
+// standing is an actor's record.
+type standing struct {
+	since   uint64    // the batch of the first episode
+	strikes int       // for tickets not played, less the episodes since
+	until   time.Time // the actor is issued no ticket before
 }
 
-// sum identifies an encoded episode or segment.
-type sum = [sha256.Size]byte
-
-// accountable returns the name that answers for a slot: its key or, without credentials, its actor's name, of which
-// anybody may have any number.
-func accountable(slot proto.Slot) string {
-	key, _, _ := strings.Cut(slot.Actor, " ")
+// keyOf returns the key of an actor, "" if it has none.
+func keyOf(actor string) string {
+	key, _, found := strings.Cut(actor, " ")
+	if !found {
+		return ""
+	}
 	return key
 }
 
-// sample returns the sum of an encoded episode if it is to be audited, or nil. Actors cannot know.
-func (d *dispatcher) sample(data []byte) *sum {
-	if d.config.NewEnv == nil || !d.config.Exact || len(d.trust.cases) >= maxAudits ||
-		rand.Float64() >= d.config.audit {
+// of returns the standing of an actor.
+func (t *trust) of(actor string) *standing {
+	s := t.standings[actor]
+	if s != nil {
+		return s
+	}
+	key := keyOf(actor)
+	if s = t.standings[key]; s == nil {
+		s = new(standing)
+		remember(t.standings, key, s)
+	}
+	return s
+}
+
+// refusal returns why an actor is shut out, "" if it is not.
+func (t *trust) refusal(actor string) string {
+	if reason := t.shut[actor]; reason != "" {
+		return reason
+	}
+	return t.shut[keyOf(actor)]
+}
+
+// earned notes an actor's episode of a batch.
+func (t *trust) earned(actor string, batch uint64) {
+	s := t.of(actor)
+	s.strikes = max(0, s.strikes-1)
+	if s.strikes < strike {
+		s.until = time.Time{}
+	}
+	if t.standings[actor] == nil {
+		remember(t.standings, actor, &standing{since: batch})
+	}
+}
+
+// remember adds to a map of bounded size.
+func remember[T any](all map[string]T, name string, value T) {
+	for other := range all {
+		if len(all) < maxActors {
+			break
+		}
+		delete(all, other)
+	}
+	all[name] = value
+}
+
+// blame notes that a slot has not played a ticket. With the first strike its actor is issued none for a lease; with the
+// next, for two, four, and so on. Tickets that it held at the same time count as one.
+func (d *dispatcher) blame(slot proto.Slot, cost int, reason string, now time.Time) {
+	s := d.trust.of(slot.Actor)
+	if slot == learner || now.Before(s.until) {
+		return
+	}
+	if s.strikes = min(s.strikes+cost, maxStrikes); s.strikes >= strike {
+		pause := d.lease << (s.strikes/strike - 1)
+		s.until = now.Add(pause)
+		d.config.Log.Warn("an actor does not play its tickets, and is issued none for a while",
+			"actor", slot.Actor, "reason", reason, "for", pause)
+	}
+}
+
+// replay is a ticket that the learner plays: for its result, or to compare it with an actor's.
+type replay struct {
+	of     *iteration
+	ticket proto.Ticket
+	start  *proto.Start
+	engine string // of the result to compare with
+}
+
+// able reports whether the learner can play.
+func (d *dispatcher) able() bool { return d.config.NewEnv != nil && !d.current.unable }
+
+// sample has an actor's result audited, or not; actors cannot know. The first one of an actor always is.
+func (d *dispatcher) sample(t proto.Ticket, actor string) {
+	share := d.config.audit
+	if d.trust.standings[actor] == nil && share > 0 {
+		share = 1
+	}
+	if d.config.Exact && d.able() && len(d.audits) < maxAudits && rand.Float64() < share {
+		d.audits = append(d.audits, d.current.replay(t))
+		d.plays = true
+	}
+}
+
+func (it *iteration) replay(t proto.Ticket) *replay {
+	r := &replay{of: it, ticket: t, start: it.segments.start(t)}
+	if e := it.ledger.find(t); e != nil && e.episodes != nil {
+		r.engine = e.episodes[0].Engine
+	}
+	return r
+}
+
+// nextReplay returns the ticket that the learner plays next, nil for none. Audits and the tickets that it plays for want
+// of actors take turns. It plays what others cannot, or have let lapse; and all while nobody else may.
+func (d *dispatcher) nextReplay(now time.Time) *replay {
+	d.turn = !d.turn
+	if d.current != nil && d.able() && (d.turn || len(d.audits) == 0) {
+		l := d.current.ledger
+		alone := d.turnedAway && l.Idle()
+		if t, ok := l.Take(now, alone); ok {
+			if alone && !d.alone {
+				d.config.Log.Warn("no actor may play, so that the learner itself does")
+			}
+			d.alone = alone
+			return d.current.replay(t)
+		}
+	}
+	if len(d.audits) == 0 {
 		return nil
 	}
-	s := sha256.Sum256(data)
-	return &s
+	next := d.audits[0]
+	d.audits = d.audits[1:]
+	return next
 }
 
-func (d *dispatcher) newCase(t proto.Ticket, slot proto.Slot, engine string, sum *sum) *ticketCase {
-	start := d.current.segments.start(t)
-	return &ticketCase{of: d.current, ticket: t, start: start, slot: slot, engine: engine, sum: sum}
-}
-
-// dispute reserves a ticket that a slot failed, for replay by the learner. A learner without environments issues it
-// again.
-func (d *dispatcher) dispute(t proto.Ticket, slot proto.Slot, reason string) {
-	if l := d.current.ledger; slot != (proto.Slot{}) && !l.Holds(t, slot) {
-		return
-	} else if d.config.NewEnv == nil {
-		l.Release(t)
-	} else if l.Take(t) {
-		c := d.newCase(t, slot, "", nil)
-		c.reason = reason
-		d.trust.cases = append(d.trust.cases, c)
+// settle takes the learner's own result of a ticket, or its error.
+func (d *dispatcher) settle(r *replay, data []byte, err error, now time.Time) {
+	it := r.of
+	var episodes []*proto.Episode
+	var after Stream
+	if err == nil {
+		episodes, after, err = it.decode(&d.config, data, r.ticket)
 	}
-}
-
-// open reports whether a case is still of interest: an audit always is.
-func (d *dispatcher) open(c *ticketCase) bool {
-	return c.sum != nil || d.current == c.of && d.current.ledger.Holds(c.ticket, learner)
-}
-
-// settle closes a case with the result of the learner's own replay, or its error.
-func (d *dispatcher) settle(c *ticketCase, data []byte, err error, now time.Time) {
+	e := it.ledger.find(r.ticket)
 	switch {
-	case errors.Is(err, rollout.ErrNoEnvironment) || errors.Is(err, rollout.ErrStopped):
-		d.complain("a ticket could not be replayed", "ticket", c.ticket, "error", err)
-		if c.sum == nil && d.open(c) {
-			d.current.ledger.Release(c.ticket)
-			d.wake(now)
-		}
-	case c.sum != nil:
+	case errors.Is(err, rollout.ErrNoEnvironment), errors.Is(err, rollout.ErrStopped):
+		d.complain("the learner cannot play a ticket itself", "ticket", r.ticket, "error", err)
+		it.unable = true
+		it.ledger.Release()
+	case e.episodes != nil:
 		d.stats.Audited++
-		if err != nil || sha256.Sum256(data) != *c.sum {
-			d.shutOut(c, fmt.Sprintf("it sent another result of %v than the learner's own replay has", c.ticket), now)
-		}
-	case !d.open(c):
+		d.compare(it, r.ticket, episodes, after)
+	case it != d.current:
 	case err != nil:
-		d.fail(c, err, now)
+		d.fail(r.ticket, e, err)
 	default:
-		d.decide(c, data, now)
+		d.own++
+		if f := e.failure; f != nil {
+			d.complain("an actor failed a ticket that the learner has played",
+				"ticket", r.ticket, "slot", f.slot, "reason", f.reason)
+			if d.config.Exact { // others' environments may fail now and then
+				d.blame(f.slot, strike, "it fails tickets", now)
+			}
+		}
+		d.enter(learner, r.ticket, episodes, after, now)
+	}
+	if it == d.current {
+		d.wake()
 	}
 }
 
-// fail ends the iteration because of a ticket that fails for the learner, too, unless it is a stream's that can start
-// anew.
-func (d *dispatcher) fail(c *ticketCase, err error, now time.Time) {
-	if c.tries++; !d.config.Exact && c.tries < maxFaults { // another environment of its process may be at fault
-		d.trust.cases = append(d.trust.cases, c)
+// compare reports whether the learner's own result of a ticket is the recorded one, bit by bit. If it is not, the actor
+// that sent that is shut out.
+func (d *dispatcher) compare(it *iteration, t proto.Ticket, episodes []*proto.Episode, after Stream) bool {
+	e := it.ledger.find(t)
+	if e == nil || e.episodes == nil {
+		return false
+	}
+	same := reflect.DeepEqual(e.episodes, episodes) &&
+		(it.segments == nil || reflect.DeepEqual(it.segments.after[t.Index], after))
+	if !same && d.config.Exact && e.by != learner {
+		d.shutOut(e.by, t)
+	}
+	return same
+}
+
+// fail ends the iteration because of a ticket that fails for the learner, unless it is a stream's that can start anew.
+func (d *dispatcher) fail(t proto.Ticket, e *entry, err error) {
+	e.drop(learner)
+	d.plays = true
+	f := e.failure
+	if f == nil {
+		f = &failure{slot: learner, reason: err.Error()}
+		e.failure = f
+	}
+	if f.tries++; !d.config.Exact && f.tries < maxTries { // another environment of its process may be at fault
 		return
 	}
-	if s := d.current.segments; s == nil || !s.restart(c.ticket) {
-		signal(d.current.failed, fmt.Errorf("%w: %v from %v (%s), and for the learner itself: %w",
-			errFailed, c.ticket, c.slot, c.reason, err))
+	if s := d.current.segments; s == nil || !s.restart(t) {
+		if f.reason != err.Error() {
+			err = fmt.Errorf("%w; for %v: %s", err, f.slot, f.reason)
+		}
+		signal(d.current.failed, fmt.Errorf("%v fails for the learner itself: %w", t, err))
 		return
 	}
 	d.config.Log.Warn("an episode is given up, and its stream starts anew: nobody can go on from its state",
-		"stream", c.ticket.Index, "error", err)
-	d.current.ledger.Release(c.ticket)
-	d.wake(now)
+		"stream", t.Index, "error", err)
+	*e = entry{} // its holders play from the old state
 }
 
-// errFailed reports a ticket that nobody can play.
-var errFailed = errors.New("a ticket fails")
-
-// decide enters the learner's own result of a disputed ticket, and counts the dispute against its sender.
-func (d *dispatcher) decide(c *ticketCase, data []byte, now time.Time) {
-	episodes, after, err := d.decode(data, c.ticket)
-	if err != nil {
-		d.fail(c, err, now)
+// shutOut refuses all further requests of an actor that sent another result of a ticket than the learner has, and
+// discards its results for this batch. A key several of whose actors have been shut out is, too.
+func (d *dispatcher) shutOut(by proto.Slot, t proto.Ticket) {
+	who, key := by.Actor, keyOf(by.Actor)
+	if d.trust.refusal(who) != "" {
 		return
 	}
-	d.stats.Disputed++
-	d.enter(c.ticket, episodes, after, now)
-	if c.slot == (proto.Slot{}) {
-		return
-	}
-	who := accountable(c.slot)
-	d.complain("an actor failed a ticket that the learner has played",
-		"ticket", c.ticket, "slot", c.slot, "reason", c.reason)
-	if d.config.Exact && len(d.trust.faults) < maxActors { // others' environments may fail now and then
-		d.trust.faults[who]++
-	}
-	if d.trust.faults[who] == maxFaults {
-		d.shutOut(c, fmt.Sprintf("it failed %d tickets of batch %d that the learner has played; the last, %d, with: %s",
-			maxFaults, c.ticket.Batch, c.ticket.Index, c.reason), now)
-	}
-}
-
-// shutOut refuses all further requests of the actor accountable for a case, and discards its results for this batch.
-func (d *dispatcher) shutOut(c *ticketCase, reason string, now time.Time) {
-	who := accountable(c.slot)
-	if d.trust.shut[who] != "" {
-		return
-	}
-	for len(d.trust.shut) >= maxActors { // names, which cost nothing; there are not as many keys
-		for name := range d.trust.shut {
-			delete(d.trust.shut, name)
-			break
+	reason := fmt.Sprintf("it sent another result of %v than the learner's own replay has", t)
+	remember(d.trust.shut, who, proto.Reason(fmt.Errorf("%s is shut out of this run: %s", who, reason)))
+	others := 0
+	for name := range d.trust.shut {
+		if key != "" && strings.HasPrefix(name, key+" ") {
+			others++
 		}
 	}
-	d.trust.shut[who] = fmt.Sprintf("%s is shut out of this run: %s", who, proto.Reason(errors.New(reason)))
+	if others >= maxInstances {
+		who = key
+		remember(d.trust.shut, who, fmt.Sprintf("%s is shut out of this run: %d of its actors were", who, others))
+	}
 	if err := d.trust.write(d.config.ShutOut); err != nil {
 		d.config.Log.Warn("the list of blocked actors will be lost when this learner ends", "error", err)
 	}
 	discarded := 0
 	if d.current != nil {
-		discarded = d.current.ledger.Disown(func(slot proto.Slot) bool { return accountable(slot) == who })
-		d.wake(now)
+		discarded = d.current.ledger.Disown(func(slot proto.Slot) bool { return d.trust.refusal(slot.Actor) != "" })
+		d.wake()
 	}
-	d.config.Log.Error("an actor is shut out of this run", "actor", c.slot.Actor, "accountable", who,
-		"engine", c.engine, "reason", reason, "discarded", discarded,
-		"batch", c.ticket.Batch, "current", d.current == c.of)
+	details := []any{"actor", by.Actor, "shut out", who, "reason", reason, "discarded", discarded}
+	if s := d.trust.of(by.Actor); s.since < d.position.Batch && d.config.GoBack != nil {
+		details = append(details, "to go back", d.config.GoBack(s.since, d.position.Batch-1))
+	}
+	d.config.Log.Error("an actor is shut out of this run", details...)
 }
 
 // readShut reads the list of blocked actors; a missing file means none.
@@ -210,63 +304,4 @@ func (t *trust) write(path string) error {
 		return err
 	}
 	return atomicfile.Write(path, append(data, '\n'))
-}
-
-// judge replays the tickets of cases, one at a time, until Close.
-func (c *Collector) judge() {
-	runtime.LockOSThread() // as the engine's threads are
-	defer runtime.UnlockOSThread()
-	replayer := rollout.NewReplayer(c.config.NewEnv)
-	defer func() {
-		if err := replayer.Close(); err != nil {
-			c.config.Log.Warn("close an environment", "error", err)
-		}
-	}()
-	var of *iteration
-	policy := new(proto.Policy)
-	for {
-		select {
-		case <-c.closing:
-			return
-		case <-c.disputed:
-		}
-		for next := c.nextCase(); next != nil; next = c.nextCase() {
-			if next.of != of {
-				of, policy = next.of, new(proto.Policy)
-				if err := proto.Unmarshal(of.policy, policy); err != nil {
-					panic(err) // it was encoded here
-				}
-			}
-			data, err := replayer.Replay(policy, next.ticket, next.start, next.engine, c.stopReplay)
-			c.mu.Lock()
-			now := time.Now()
-			c.dispatcher.settle(next, data, err, now)
-			c.announceNews(now)
-			c.mu.Unlock()
-		}
-	}
-}
-
-// nextCase returns the case to judge next, or nil.
-func (c *Collector) nextCase() *ticketCase {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for cases := &c.dispatcher.trust.cases; len(*cases) > 0; {
-		next := (*cases)[0]
-		*cases = (*cases)[1:]
-		if c.dispatcher.open(next) {
-			return next
-		}
-	}
-	return nil
-}
-
-// stopReplay reports whether the collector is closing.
-func (c *Collector) stopReplay() bool {
-	select {
-	case <-c.closing:
-		return true
-	default:
-		return false
-	}
 }

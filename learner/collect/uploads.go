@@ -23,7 +23,6 @@ type uploads struct {
 	credit int // bytes that may still be offered
 	lease  time.Duration
 	slots  map[proto.Slot]*upload
-	spare  *buffers
 }
 
 // upload is an upload in progress.
@@ -36,9 +35,8 @@ type upload struct {
 	expires  time.Time
 }
 
-// newUploads returns uploads that take buffers from spare and return them there.
-func newUploads(credit int, lease time.Duration, spare *buffers) *uploads {
-	return &uploads{credit: credit, lease: lease, slots: make(map[proto.Slot]*upload), spare: spare}
+func newUploads(credit int, lease time.Duration) *uploads {
+	return &uploads{credit: credit, lease: lease, slots: make(map[proto.Slot]*upload)}
 }
 
 // offer reserves credit for an upload and reports whether there was enough. It replaces the slot's previous upload.
@@ -83,9 +81,6 @@ func inline(c *proto.Chunk) bool { return c.Parts == 1 && len(c.Data) <= proto.I
 // extend adds the next chunk. The buffer grows with the data received, up to fourfold, not with the size offered: with
 // few chunks it grows once.
 func (u *uploads) extend(up *upload, c *proto.Chunk) ([]byte, error) {
-	if up.data == nil {
-		up.data = u.spare.take(up.size)
-	}
 	if n := len(up.data) + len(c.Data); n > cap(up.data) {
 		up.data = slices.Grow(up.data, max(n, min(4*n, up.size))-len(up.data))
 	}
@@ -99,10 +94,8 @@ func (u *uploads) extend(up *upload, c *proto.Chunk) ([]byte, error) {
 	if !last {
 		return nil, nil
 	}
-	data := up.data
-	up.data = nil // the caller's
 	u.drop(c.Slot)
-	return data, nil
+	return up.data, nil
 }
 
 // expire drops the uploads that stopped coming.
@@ -118,42 +111,6 @@ func (u *uploads) expire(now time.Time) {
 func (u *uploads) drop(slot proto.Slot) {
 	if up := u.slots[slot]; up != nil {
 		u.credit += up.size
-		u.spare.give(up.data)
 		delete(u.slots, slot)
 	}
-}
-
-// maxSpare bounds the memory of spare buffers, in bytes: ten of the largest task's episodes.
-const maxSpare = 16 << 20
-
-// buffers keeps the memory in which episodes were assembled for later ones: clearing new memory takes longer than
-// copying an episode.
-type buffers struct {
-	idle [][]byte
-	size int // the sum of their capacities
-}
-
-// take returns an empty buffer with a capacity of at least size bytes, or nil.
-func (b *buffers) take(size int) []byte {
-	i := slices.IndexFunc(b.idle, func(idle []byte) bool { return cap(idle) >= size })
-	if i < 0 {
-		return nil
-	}
-	taken := b.idle[i]
-	b.idle = slices.Delete(b.idle, i, i+1)
-	b.size -= cap(taken)
-	return taken[:0]
-}
-
-// give keeps a buffer that is no longer used, dropping older, smaller ones to make room.
-func (b *buffers) give(buffer []byte) {
-	if cap(buffer) == 0 || cap(buffer) > maxSpare {
-		return
-	}
-	for b.size+cap(buffer) > maxSpare {
-		b.size -= cap(b.idle[0])
-		b.idle = slices.Delete(b.idle, 0, 1)
-	}
-	b.idle = append(b.idle, buffer)
-	b.size += cap(buffer)
 }

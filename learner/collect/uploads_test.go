@@ -27,7 +27,7 @@ func episodeBytes(n int) []byte { return bytes.Repeat([]byte("0123456789"), n/10
 
 func TestUploadInParts(t *testing.T) {
 	data := episodeBytes(200_000)
-	u := newUploads(proto.Credit, time.Minute, new(buffers))
+	u := newUploads(proto.Credit, time.Minute)
 	if !u.offer(offered(slotNumber(0), len(data)), start) {
 		t.Fatal("no credit")
 	}
@@ -56,7 +56,7 @@ func TestUploadInParts(t *testing.T) {
 
 // Uploads of several slots don't mix.
 func TestUploadsInterleaved(t *testing.T) {
-	u := newUploads(proto.Credit, time.Minute, new(buffers))
+	u := newUploads(proto.Credit, time.Minute)
 	data := [][]byte{episodeBytes(100_000), episodeBytes(150_000), episodeBytes(200_000)}
 	for n, d := range data {
 		u.offer(offered(slotNumber(n), len(d)), start)
@@ -116,7 +116,7 @@ func TestUploadErrors(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			u := newUploads(proto.Credit, time.Minute, new(buffers))
+			u := newUploads(proto.Credit, time.Minute)
 			if !u.offer(offered(slotNumber(0), len(data)), start) {
 				t.Fatal("no credit")
 			}
@@ -134,7 +134,7 @@ func TestUploadErrors(t *testing.T) {
 // What is under way stays within the credit, which comes back when uploads end, fall silent or are replaced.
 func TestCredit(t *testing.T) {
 	const mb = 1 << 20
-	u := newUploads(48*mb, time.Minute, new(buffers))
+	u := newUploads(48*mb, time.Minute)
 	for n := range 3 {
 		if !u.offer(offered(slotNumber(n), 16*mb), start) {
 			t.Fatalf("no credit for upload %d", n)
@@ -160,7 +160,7 @@ func TestCredit(t *testing.T) {
 
 // A small episode needs no credit.
 func TestInlineEpisode(t *testing.T) {
-	u := newUploads(0, time.Minute, new(buffers))
+	u := newUploads(0, time.Minute)
 	data := episodeBytes(proto.InlineEpisode)
 	if got, err := u.add(chunks(slotNumber(0), data, 1)[0], start); err != nil || !bytes.Equal(got, data) {
 		t.Errorf("%d bytes, %v", len(got), err)
@@ -169,7 +169,7 @@ func TestInlineEpisode(t *testing.T) {
 
 // What is kept grows with what arrives, not with what was announced or with the number of chunks.
 func TestUploadMemory(t *testing.T) {
-	u := newUploads(proto.Credit, time.Minute, new(buffers))
+	u := newUploads(proto.Credit, time.Minute)
 	u.offer(offered(slotNumber(0), 16<<20), start)
 	c := &proto.Chunk{Slot: slotNumber(0), Ticket: ticketZero, Parts: 1 << 60, Data: []byte{1}}
 	for c.Part = range uint64(10_000) {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"sync"
@@ -100,7 +99,7 @@ func TestWrongUploads(t *testing.T) {
 	}
 	c.request(1, &proto.Return{Slot: c.slot, Ticket: *reply.Next})
 	expect("the right episode again", c.request(1, c.chunk(first, honest)), proto.Stale, "")
-	reply = c.request(1, &proto.Ask{Slot: c.slot, Abandoned: math.MaxUint64})
+	reply = c.request(1, &proto.Ask{Slot: c.slot})
 	c.request(1, &proto.Return{Slot: c.slot, Ticket: *reply.Next})
 	l.actor(2, simtest.New)
 	b := <-done
@@ -148,7 +147,7 @@ func TestRewardNotFinite(t *testing.T) {
 	l := newLab(t, plays(newNaN))
 	l.actor(1, newNaN)
 	_, err := l.collector.Collect(deadline(t), collect.Order{Policy: rollouttest.Policy(0), Steps: minSteps})
-	if err == nil || !strings.Contains(err.Error(), "rewards: not finite: NaN at row 0") {
+	if err == nil || !strings.Contains(err.Error(), "rewards: not finite, or beyond 1e15: NaN at row 0") {
 		t.Errorf("a NaN reward: %v", err)
 	}
 }
@@ -172,67 +171,8 @@ func TestFailingNames(t *testing.T) {
 	l.actor(1, simtest.New)
 	b := <-done
 	requireSerial(t, b, 1)
-	if b.Stats.Disputed == 0 {
-		t.Error("no ticket was disputed: the test shows nothing")
-	}
-}
-
-// The owner of a key answers for all the names that it uses, and nobody else does: not whoever uses the same names. A
-// learner that starts again remembers it.
-func TestKeyIsShutOut(t *testing.T) {
-	remembers := func(path string) func(*collect.Config) { return func(c *collect.Config) { c.ShutOut = path } }
-	memory := filepath.Join(t.TempDir(), "shut-out.json")
-	l := newLab(t, judged(0, simtest.New), remembers(memory))
-	done := make(chan *collect.Batch)
-	go func() { done <- l.collect(1) }()
-	c := l.client("a")
-	as := func(key, actor string, m proto.Request) *proto.Reply {
-		switch m := m.(type) {
-		case *proto.Ask:
-			m.Slot.Actor, m.Digest = actor, toyDigest(t)
-		case *proto.Return:
-			m.Slot.Actor = actor
-		}
-		data, err := proto.Marshal(nil, m)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return c.raw(proto.SubjectsOf("toy").Request(1, m, key), data)
-	}
-	ask := func(key, actor string) (reply *proto.Reply) {
-		for reply = as(key, actor, new(proto.Ask)); reply.Next == nil &&
-			reply.Status == proto.Wait; reply = as(key, actor, new(proto.Ask)) {
-		}
-		return reply
-	}
-	held := ask("UHONEST", "name")
-	// of another's ticket: it counts for nothing
-	as("ULIAR", "name", &proto.Return{Ticket: *held.Next, Reason: "slander"})
-	reply := new(proto.Reply)
-	for i := 0; reply.Status != proto.Refused; i++ {
-		actor := fmt.Sprint("name ", i)
-		if reply = ask("ULIAR", actor); reply.Next != nil {
-			as("ULIAR", actor, &proto.Return{Ticket: *reply.Next, Reason: "it fails, believe me"})
-		}
-		if i > 100 {
-			t.Fatal("a key that fails all its tickets is not shut out")
-		}
-	}
-	if !strings.Contains(reply.Reason, "ULIAR is shut out of this run: it failed 3 tickets") {
-		t.Errorf("the key is told %q", reply.Reason)
-	}
-	if reply := as("UHONEST", "name", &proto.Return{Ticket: *held.Next}); reply.Status != proto.OK {
-		t.Errorf("another key of the same name: %+v", reply)
-	}
-	l.actor(1, simtest.New)
-	requireSerial(t, <-done, 1)
-	c = newLab(t, judged(0, simtest.New), remembers(memory)).client("a")
-	if reply := as("ULIAR", "new name", new(proto.Ask)); reply.Status != proto.Refused ||
-		!strings.Contains(reply.Reason, "it failed 3 tickets") {
-		t.Errorf("after the learner's restart: %+v", reply)
-	}
-	if reply := as("UHONEST", "name", new(proto.Ask)); reply.Status != proto.Wait {
-		t.Errorf("another key after the learner's restart: %+v", reply)
+	if _, _, own := l.collector.Counts(); own == 0 {
+		t.Error("the learner has played no ticket: the test shows nothing")
 	}
 }
 
@@ -388,4 +328,34 @@ func (r *record) String() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.text.String()
+}
+
+// While the only actor is shut out, the learner plays alone, and the batches are a serial sampler's.
+func TestNobodyElseMayPlay(t *testing.T) {
+	log := new(record)
+	l := newLab(t, judged(1, simtest.New), func(c *collect.Config) { c.Log = slog.New(slog.NewTextHandler(log, nil)) })
+	ended := make(chan error, 1)
+	conn := l.connect()
+	go func() {
+		newLiar := func(string) (sim.Env, error) { return &dear{&simtest.Toy{}, 300}, nil }
+		ended <- rollout.Run(deadline(t), rollout.Config{Conn: conn, Run: "toy", Slots: 1, NewEnv: newLiar, Log: quiet})
+	}()
+	for iteration := range uint64(3) {
+		b, err := l.collector.Collect(deadline(t),
+			collect.Order{Policy: rollouttest.Policy(iteration), Steps: 20 * minSteps})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range b.Episodes {
+			if want := play(t, e.Ticket); iteration > 0 && !reflect.DeepEqual(e, want) {
+				t.Fatalf("%v is not a serial sampler's", e.Ticket)
+			}
+		}
+	}
+	if err := <-ended; err == nil || !strings.Contains(err.Error(), "is shut out of this run") {
+		t.Errorf("the liar: %v", err)
+	}
+	if said := log.String(); strings.Count(said, "no actor may play") != 1 {
+		t.Error(said)
+	}
 }

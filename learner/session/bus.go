@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 
+	"github.com/dbqpg/dbqpg/internal/commandline"
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/credentials"
 	"github.com/dbqpg/dbqpg/internal/natsserver"
@@ -63,7 +64,7 @@ func OpenBus(ctx context.Context, settings *config.Machine, log *slog.Logger, me
 	if err != nil {
 		return nil, err
 	}
-	command := "go run ./actor --nats " + server.URL()
+	command := commandline.Sibling("actor") + " --nats " + server.URL()
 	if auth != nil {
 		command += " --credentials DIR"
 	}

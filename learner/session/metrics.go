@@ -69,10 +69,15 @@ func (r *reporter) collected(stats collect.Stats) {
 // others returns a function that sets the metrics that change within an iteration.
 func (r *reporter) others(conn *bus.Conn, collector *collect.Collector, server *Bus) func() {
 	dropped, slow := observe.NewTotal(r.DroppedMessages), observe.NewTotal(r.SlowConsumers)
+	lapsed, own := observe.NewTotal(r.LeasesLapsed), observe.NewTotal(r.TicketsPlayed)
 	return func() {
 		dropped.Set(float64(conn.Dropped()))
 		slow.Set(float64(server.slowConsumers()))
 		r.UsefulActors.Set(float64(collector.Useful()))
+		shut, late, played := collector.Counts()
+		r.ActorsShutOut.Set(float64(shut))
+		lapsed.Set(float64(late))
+		own.Set(float64(played))
 		r.SetConnected(conn.Connected())
 	}
 }

@@ -2,7 +2,12 @@ package session
 
 import (
 	"context"
+	"fmt"
+	"path/filepath"
+	"sort"
 
+	"github.com/dbqpg/dbqpg/internal/commandline"
+	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/policy"
 	"github.com/dbqpg/dbqpg/learner/collect"
 	"github.com/dbqpg/dbqpg/learner/device"
@@ -71,4 +76,27 @@ func (s *session) goOn(err error, resume string) string {
 	}
 	return "the last checkpoint is intact: continue with " + resume + ", " +
 		"on another device with --device cpu or --device cuda:N"
+}
+
+// goBack returns advice on a run whose batches from first to last contain the episodes of an actor that lied: batch b
+// is that of iteration b-1, whose policy is checkpoint b-1's.
+func (s *session) goBack(first, last uint64) string {
+	all, _ := runs.Iterations(runs.Checkpoints(s.Settings.RunDir)) // what cannot be listed is of no use
+	n := sort.Search(len(all), func(i int) bool { return all[i]+1 > first })
+	program, directory := commandline.Program(), commandline.Quote(s.Settings.RunDir)
+	command := program + " --config " + directory + "/" + config.FileName + " --run-dir " + directory + " --force"
+	switch {
+	case s.Lease != nil && n > 0:
+		command = fmt.Sprintf("coordinator reset %s --to %d", s.Lease.Run, all[n-1])
+	case s.Lease != nil:
+		command = "coordinator reset " + s.Lease.Run
+	case n > 0:
+		command = "rm"
+		for _, later := range all[n:] {
+			command += " " + commandline.Quote(filepath.Join(runs.Checkpoints(s.Settings.RunDir), runs.FileName(later)))
+		}
+		command += "; " + program + " --run-dir " + directory + " --resume"
+	}
+	return fmt.Sprintf("iterations %d to %d have its episodes; stop the run, then: %s", max(first, 1)-1, max(last, 1)-1,
+		command)
 }

@@ -161,7 +161,7 @@ func (s *session) train(ctx context.Context, directory *runs.Run, state *runs.St
 	s.observed.At(epoch, r.Counters().Iteration, s.Settings.Iterations)
 	collecting := collect.Config{
 		Run: s.name, Epoch: epoch, Seed: s.Settings.Seed, Task: s.task, NewEnv: s.environments.New,
-		Exact: s.Settings.TaskFile == nil, ShutOut: runs.ShutOut(s.Settings.RunDir), Log: s.Log,
+		Exact: s.Settings.TaskFile == nil, ShutOut: runs.ShutOut(s.Settings.RunDir), GoBack: s.goBack, Log: s.Log,
 	}
 	if f := s.Settings.TaskFile; f != nil {
 		collecting.Lease = f.Limits.Episode
@@ -171,7 +171,7 @@ func (s *session) train(ctx context.Context, directory *runs.Run, state *runs.St
 		return err
 	}
 	defer collector.Close()
-	r.Journal, r.Collector = directory, collector
+	r.Journal, r.Collector, r.Replay = directory, collector, collector.Replay
 	if s.Lease != nil {
 		r.Journal, r.Collector = s.Lease.Hold(directory, collector)
 	}

@@ -62,6 +62,41 @@ func TestGoOn(t *testing.T) {
 	}
 }
 
+// A shut-out names the iterations that have an actor's episodes, and the command that goes back to the newest checkpoint
+// before them, or starts anew.
+func TestGoBack(t *testing.T) {
+	directory := t.TempDir()
+	if err := os.Mkdir(runs.Checkpoints(directory), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, iteration := range []uint64{10, 19, 20} {
+		if err := os.WriteFile(filepath.Join(runs.Checkpoints(directory), runs.FileName(iteration)), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	local := &session{Config: Config{Settings: new(config.Settings)}}
+	local.Settings.RunDir = directory
+	leased := &session{Config: Config{Settings: local.Settings, Lease: &Lease{Run: "x/y"}}}
+	for _, test := range []struct {
+		session     *session
+		first, last uint64
+		want, not   string
+	}{
+		{local, 12, 21, "iterations 11 to 20 have its episodes", "iteration-00000010"}, // that of iteration 11 is gone
+		{local, 12, 21, "iteration-00000019.safetensors " + runs.Checkpoints(directory) + "/iteration-00000020", "--force"},
+		{local, 12, 21, "--resume", "--force"},
+		{local, 20, 21, "rm " + runs.Checkpoints(directory) + "/iteration-00000020.safetensors; ", "iteration-00000019"},
+		{local, 3, 21, "--force", "--resume"},
+		{leased, 12, 21, "coordinator reset x/y --to 10", "rm "},
+		{leased, 0, 21, "iterations 0 to 20 have its episodes; stop the run, then: coordinator reset x/y", "--to"},
+	} {
+		if said := test.session.goBack(test.first, test.last); !strings.Contains(said, test.want) ||
+			strings.Contains(said, test.not) {
+			t.Errorf("batches %d to %d: %s", test.first, test.last, said)
+		}
+	}
+}
+
 // tooLarge is the error of a device that is too small.
 type tooLarge struct{ error }
 

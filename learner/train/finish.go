@@ -82,7 +82,7 @@ func (r *Run) finish(ctx context.Context, rest func() error, save func(*runs.Sta
 		end := r.Observe.Commit(ctx)
 		err = save(state, evaluation)
 		end(&err)
-		f.best = state.Best
+		f.saved = state
 		return err
 	}
 	f.Go(func() error {
@@ -97,7 +97,7 @@ func (r *Run) finish(ctx context.Context, rest func() error, save func(*runs.Sta
 // finishing is an iteration that is being finished, and the results.
 type finishing struct {
 	errgroup.Group
-	best       *runs.Best
+	saved      *runs.State
 	evaluating time.Duration // processor time of the evaluation
 }
 
@@ -111,6 +111,6 @@ func (r *Run) settle() (evaluating time.Duration, err error) {
 	if err := f.Wait(); err != nil {
 		return f.evaluating, err
 	}
-	r.counters.Best = f.best
+	r.saved, r.counters.Best = f.saved, f.saved.Best
 	return f.evaluating, nil
 }

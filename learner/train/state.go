@@ -68,6 +68,7 @@ func (r *Run) Resume(s *runs.State, epoch uint64) error {
 	}
 	r.counters = s.Counters
 	r.counters.Epoch = epoch
+	r.saved = &runs.State{Counters: r.counters, Arrays: s.Arrays}
 	return nil
 }
 

@@ -13,6 +13,7 @@ package train
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -26,6 +27,7 @@ import (
 	"github.com/dbqpg/dbqpg/learner/collect"
 	"github.com/dbqpg/dbqpg/learner/device"
 	"github.com/dbqpg/dbqpg/learner/runs"
+	"github.com/dbqpg/dbqpg/learner/state"
 	"github.com/dbqpg/dbqpg/proto"
 	"github.com/dbqpg/dbqpg/sim"
 )
@@ -59,12 +61,15 @@ type Run struct {
 	Collector   Collector
 	Journal     Journal
 	Evaluations Evaluations
+	// Replay, if not nil, plays a batch again without actors: collect.Collector.Replay.
+	Replay func(ctx context.Context, batch *collect.Batch) (*collect.Batch, error)
 	// Report, if not nil, is told of each iteration once it is committed, and of the best policy so far.
 	Report func(row runs.Row, batch *collect.Batch, best *runs.Best)
 	// Observe, if not nil, is told of each iteration as it proceeds.
 	Observe *observe.Run
 
 	counters  runs.Counters
+	saved     *runs.State // before the iteration in progress
 	moments   policy.Moments
 	streams   []collect.Stream // where the streams stand; nil: at their beginnings
 	warm      bool             // the state is another run's, and not saved yet
@@ -139,6 +144,9 @@ func (r *Run) iterate(ctx context.Context, number uint64) (err error) {
 		return unfinished // which names its own iteration
 	case err == nil:
 		err = r.learn(ctx, number, batch, busy+evaluating)
+		if failed := new(compute.Failure); err != nil && !errors.As(err, &failed) && r.Replay != nil {
+			err = r.learnAgain(ctx, number, batch, busy+evaluating, err)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("iteration %d: %w", number, err)
@@ -172,6 +180,22 @@ func (r *Run) learn(ctx context.Context, number uint64, batch *collect.Batch, bu
 		return nil
 	})
 	return nil
+}
+
+// learnAgain makes an update that failed numerically again, from the learner's own replay of the batch: an actor may have
+// sent finite nonsense. If the replay is the same batch, the failure is the run's.
+func (r *Run) learnAgain(
+	ctx context.Context, number uint64, batch *collect.Batch, busy time.Duration, failed error,
+) error {
+	own, err := r.Replay(ctx, batch)
+	if err != nil || own == nil {
+		return errors.Join(failed, err)
+	}
+	if err := state.Restore(r.saved.Arrays, r.visit); err != nil {
+		return errors.Join(failed, err)
+	}
+	r.counters = r.saved.Counters
+	return r.learn(ctx, number, own, busy)
 }
 
 // batchOf returns the number of an iteration's batch, which its tickets and its random streams

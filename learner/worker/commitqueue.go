@@ -38,6 +38,7 @@ type pendingCommit struct {
 	commit registry.Commit
 	files  []file        // for the store, in this order, the checkpoint last
 	events []file        // TensorBoard's, once it is committed
+	stored bool          // is enough: it is not committed
 	done   chan struct{} // closed once it is committed
 }
 
@@ -47,7 +48,8 @@ type commitQueue struct {
 	store store.Store
 	log   *slog.Logger
 
-	last     string // SHA-256 of the checkpoint added last, "" before the first
+	last     string               // SHA-256 of the checkpoint added last, "" before the first
+	known    *registry.Checkpoint // that the coordinator has from before, nil for none
 	pending  chan *pendingCommit
 	patience time.Duration // of training, for a commit
 	closing  sync.Once
@@ -79,7 +81,11 @@ func newCommitQueue(l *lease, s store.Store, chain []link, most int, keep func(i
 func (c *commitQueue) add(ctx context.Context, commit registry.Commit, files, events []file) error {
 	commit.Hold, commit.Previous = c.lease.Hold, c.last
 	c.last = commit.Checkpoint.SHA256
-	l := &pendingCommit{commit, files, events, make(chan struct{})}
+	repeated := c.known != nil && commit.Checkpoint.Iteration <= c.known.Iteration
+	if repeated { // its checkpoint was lost, and the coordinator has its commit
+		c.last = c.known.SHA256
+	}
+	l := &pendingCommit{commit, files, events, repeated, make(chan struct{})}
 	select {
 	case c.pending <- l:
 	case <-ctx.Done():
@@ -128,7 +134,9 @@ func (c *commitQueue) commit(ctx context.Context, l *pendingCommit) error {
 		var lost *lostError
 		switch {
 		case err == nil:
-			c.committed(ctx, l)
+			if !l.stored {
+				c.committed(ctx, l)
+			}
 			return nil
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -154,6 +162,9 @@ func (c *commitQueue) try(ctx context.Context, l *pendingCommit) error {
 		l.files = l.files[1:]
 	}
 	failpoint.Hit("stored")
+	if l.stored {
+		return nil
+	}
 	if err := c.lease.commit(ctx, l.commit); err != nil {
 		return err
 	}

@@ -107,8 +107,8 @@ func (r *resumption) checkpoint() link { return r.chain[len(r.chain)-1] }
 
 // find returns the newest intact checkpoint of a run, from the coordinator's on, or nil for a run without one. There
 // are later ones if the coordinator was restored from a backup, or if a worker was killed between storing a checkpoint
-// and its commit.
-func find(ctx context.Context, in store.Store, run *registry.Run) (*resumption, error) {
+// and its commit. With back, earlier ones will do.
+func find(ctx context.Context, in store.Store, run *registry.Run, back bool) (*resumption, error) {
 	known := cmp.Or(run.Checkpoint, run.Start)
 	homes := []string{run.Home()}
 	if known != nil {
@@ -123,7 +123,7 @@ func find(ctx context.Context, in store.Store, run *registry.Run) (*resumption, 
 	}
 	var all []*resumption
 	for i, home := range homes {
-		found, err := chains(ctx, in, run, home, i == 0)
+		found, err := chains(ctx, in, run, home, i == 0, back && run.Checkpoint != nil)
 		if err != nil {
 			return nil, err
 		}
@@ -149,9 +149,9 @@ func find(ctx context.Context, in store.Store, run *registry.Run) (*resumption, 
 	return nil, failed
 }
 
-// chains returns the resumptions that the chains in a home offer; in another home than the run's own, only the known
-// one.
-func chains(ctx context.Context, in store.Store, run *registry.Run, home string, own bool) (
+// chains returns the resumptions that the chains in a home offer: the known one, later ones in the run's own home, and,
+// with back, earlier ones.
+func chains(ctx context.Context, in store.Store, run *registry.Run, home string, own, back bool) (
 	all []*resumption, err error,
 ) {
 	keys, err := store.List(ctx, in, home)
@@ -184,7 +184,7 @@ func chains(ctx context.Context, in store.Store, run *registry.Run, home string,
 			continue
 		}
 		for i, l := range chain {
-			if i == known || i > known && own && slices.Contains(keys, l.Location) {
+			if i == known || back && i < known || i > known && own && slices.Contains(keys, l.Location) {
 				unknown := chain[min(first, i+1) : i+1]
 				all = append(all, &resumption{
 					chain: chain[:i+1], unknown: unknown, directory: path.Dir(key), epoch: epoch,

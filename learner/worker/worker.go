@@ -173,17 +173,18 @@ func (w *worker) work(ctx context.Context, run *registry.Run) error {
 }
 
 // resume fetches the checkpoint of a run into its directory, and makes the commits that the coordinator missed. It
-// returns the run's commits so far. A shared file system may lag, so resume tries again before a missing or unreadable
-// checkpoint is a [lossError]. If the store lacks its marker too, it is this worker's error.
+// returns the run's commits so far. A shared file system may lag, so resume tries again before it goes on from the
+// checkpoint before a missing or damaged one. Without any, it returns a [lossError], or this worker's error if the store
+// lacks its marker too.
 func (w *worker) resume(ctx context.Context, l *lease, run *registry.Run, settings *config.Settings) ([]link, error) {
 	patient, cancel := context.WithTimeout(ctx, findTerms*l.term)
 	defer cancel()
-	r, err := find(patient, w.store, run)
+	r, err := find(patient, w.store, run, false)
 	if err != nil {
 		l.log.Warn("cannot resume the run; trying again", "error", err)
 	}
 	for err != nil && pause.For(patient, retryInterval) {
-		r, err = find(patient, w.store, run)
+		r, err = find(patient, w.store, run, false)
 	}
 	if err != nil && ctx.Err() == nil {
 		known, cancel := context.WithTimeout(ctx, answerTimeout)
@@ -191,7 +192,13 @@ func (w *worker) resume(ctx context.Context, l *lease, run *registry.Run, settin
 		if _, missing := w.store.Get(known, markerName); missing != nil {
 			return nil, fmt.Errorf("%w: %w; are --checkpoints the same for all workers? (%w)", errStore, err, missing)
 		}
-		return nil, &lossError{err}
+		var earlier error
+		if r, earlier = find(known, w.store, run, true); earlier != nil || r == nil {
+			return nil, &lossError{fmt.Errorf("%w, and so are those before it: "+
+				"coordinator reset %s starts the run anew", err, run.Name)}
+		}
+		l.log.Warn("going on from an earlier checkpoint", "error", err, "iteration", r.checkpoint().Iteration)
+		err = nil
 	}
 	if r == nil || err != nil {
 		return nil, err
@@ -243,6 +250,7 @@ func (w *worker) train(
 	}
 	keep := func(iteration uint64) bool { return slices.Contains(settings.KeepCheckpoints, iteration) }
 	c := newCommitQueue(l, w.store, chain, w.settings.MaxToKeep, keep)
+	c.known = run.Checkpoint
 	var committing sync.WaitGroup
 	committing.Go(func() { c.run(ctx, lose) })
 	hold := func(directory *runs.Run, collector *collect.Collector) (train.Journal, train.Collector) {

@@ -360,7 +360,7 @@ func TestFind(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.run.Name = run
-			r, err := find(t.Context(), h, &c.run)
+			r, err := find(t.Context(), h, &c.run, false)
 			if !errors.Is(err, c.err) || (err == nil) != (c.err == nil) || (r == nil) != (c.want == link{}) {
 				t.Fatalf("%+v, %v, want %+v, %v", r, err, c.want, c.err)
 			}
@@ -375,9 +375,53 @@ func TestFind(t *testing.T) {
 	if err := h.Put(t.Context(), h.chain[7].Location, []byte("x")); err != nil {
 		t.Fatal(err)
 	}
-	if r, err := find(t.Context(), h, &registry.Run{Name: run, Checkpoint: at(h.chain[1])}); err != nil ||
+	if r, err := find(t.Context(), h, &registry.Run{Name: run, Checkpoint: at(h.chain[1])}, false); err != nil ||
 		r.checkpoint() != h.chain[6] {
 		t.Errorf("%+v, %v", r, err)
+	}
+	last := &registry.Run{Name: run, Checkpoint: at(h.chain[7])}
+	if r, err := find(t.Context(), h, last, false); !errors.Is(err, errDamaged) {
+		t.Errorf("the last is damaged: %+v, %v", r, err)
+	}
+	if r, err := find(t.Context(), h, last, true); err != nil || r.checkpoint() != h.chain[6] || len(r.unknown) > 0 {
+		t.Errorf("the one before a damaged one: %+v, %v", r, err)
+	}
+}
+
+// Iterations that are repeated because their checkpoints were lost are stored, and the next commit follows the one that
+// the coordinator has.
+func TestRepeatedIterations(t *testing.T) {
+	s := newStore(t)
+	var commits []registry.Commit
+	coordinator := coordinatorAt(t, func(w http.ResponseWriter, r *http.Request) {
+		var c registry.Command
+		if err := json.NewDecoder(r.Body).Decode(&c); err != nil || c.Commit == nil {
+			t.Errorf("%+v, %v", c, err)
+			return
+		}
+		commits = append(commits, *c.Commit)
+		fmt.Fprint(w, `{"run": {}}`)
+	})
+	before, _ := testLink(4)
+	c := newCommitQueue(newLease(coordinator, time.Hour), s, []link{{before.Checkpoint, 0}}, 3,
+		func(uint64) bool { return false })
+	c.known = &registry.Checkpoint{Iteration: 6, SHA256: hashOf("lost")}
+	links := make(chan struct{})
+	go func() { defer close(links); c.run(t.Context(), func(err error) { t.Errorf("lost: %v", err) }) }()
+	for i := uint64(5); i < 9; i++ {
+		commit, files := testLink(i)
+		if err := c.add(t.Context(), commit, files, nil); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Get(t.Context(), files[0].key); err != nil {
+			t.Error(err)
+		}
+	}
+	c.close()
+	<-links
+	if len(commits) != 2 || commits[0].Checkpoint.Iteration != 7 || commits[0].Previous != hashOf("lost") ||
+		commits[1].Previous != hashOf("7") {
+		t.Errorf("%+v", commits)
 	}
 }
 
@@ -394,7 +438,7 @@ func TestFill(t *testing.T) {
 		h.put(t, epochs.Directory(run, 2)+"/"+name)
 	}
 	for _, last := range []int{1, 2} { // the newest is lost, or it is not
-		r, err := find(t.Context(), h, &registry.Run{Name: run, Checkpoint: &h.chain[1].Checkpoint})
+		r, err := find(t.Context(), h, &registry.Run{Name: run, Checkpoint: &h.chain[1].Checkpoint}, false)
 		if err != nil || r.checkpoint() != h.chain[3-last] {
 			t.Fatalf("%+v, %v", r, err)
 		}

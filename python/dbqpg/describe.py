@@ -22,6 +22,16 @@ from dbqpg.environment import Environment, choices, make, size
 def describe(target: str, kwargs: dict[str, Any], name: str | None = None, steps: int | None = None) -> str:
     """Returns the task file of a target. steps is the time limit, by default the environment's own."""
     env = make(target, kwargs)
+    try:
+        first, again = (np.array(env.reset(seed=1)[0]) for _ in range(2))
+    except Exception as error:
+        raise ValueError(f"{target}: reset(seed=1) raises {error!r}") from error
+    if not np.array_equal(first, again):
+        print(
+            f"python -m dbqpg.describe: {target} ignores the seed given to reset: runs of it cannot be repeated, "
+            "and depend on the actors",
+            file=sys.stderr,
+        )
     steps = steps or limit(env)
     if steps is None:
         raise ValueError(f"{target} has no time limit: give one, --steps 1000")

@@ -141,6 +141,17 @@ def choices(space: Any) -> list[int] | None:
     return [2] * size(space) if space.shape else [int(space.n)]  # MultiBinary, Discrete
 
 
+class ShapeError(ValueError):
+    """An observation of another shape than its space."""
+
+
+def explain(error: Exception) -> str:
+    """What went wrong, and the last calls before it."""
+    if isinstance(error, ShapeError):
+        return str(error)
+    return "".join(traceback.format_exception(error, limit=-6, chain=False))
+
+
 class Server:
     """Answers the requests of one program, over two binary files."""
 
@@ -162,8 +173,8 @@ class Server:
             kind, *arguments = self._unpack(self._source.read(struct.unpack(">I", prefix)[0]))
             try:
                 answer = answers[kind](*arguments)
-            except Exception:
-                answer = ["error", traceback.format_exc()]
+            except Exception as error:
+                answer = ["error", explain(error)]
             packed = self._pack(answer)
             self._sink.write(struct.pack(">I", len(packed)) + packed)
 
@@ -200,15 +211,15 @@ class Server:
                     ends[row] = TERMINATED
                 if truncated:
                     ends[row] |= TRUNCATED
-            except Exception:
+            except Exception as error:
                 self._rows[row], ends[row] = 0, FAILED
-                errors.append(traceback.format_exc())
+                errors.append(explain(error))
         return ["step", self._rows[:n].tobytes(), struct.pack(f"<{n}d", *rewards), bytes(ends), errors]
 
     def _observe(self, row: int, observation: Any) -> None:
         shape = np.shape(observation)
         if shape != self._shape:
-            raise ValueError(f"an observation has shape {shape}, and its space {self._shape}")
+            raise ShapeError(f"an observation has shape {shape}, and its space {self._shape}")
         self._rows[row] = observation
 
 

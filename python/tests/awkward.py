@@ -50,6 +50,13 @@ class Buttons(Chatty):
         return np.array(action, float), 1.0, False, False, {}
 
 
+class Seedless(Chatty):
+    """Ignores its seed."""
+
+    def reset(self, *, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
+        return super().reset()
+
+
 class Raises(Chatty):
     """Raises an error at each step."""
 

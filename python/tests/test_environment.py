@@ -158,6 +158,21 @@ def test_discrete_actions(connect: Any) -> None:
         assert np.array_equal(np.frombuffer(client.ask("step", [0], struct.pack("<d", action))[1]), want.astype(float))
 
 
+def test_describe_warns_of_an_ignored_seed(capsys: pytest.CaptureFixture[str]) -> None:
+    describe("awkward:Chatty", {})
+    assert "seed" not in capsys.readouterr().err
+    describe("awkward:Seedless", {})
+    assert "awkward:Seedless ignores the seed given to reset" in capsys.readouterr().err
+
+
+def test_a_wrong_shape_is_one_line(connect: Any) -> None:
+    client = connect("awkward:Grows")
+    client.ask("hello", 1, 1)
+    client.ask("reset", 0, 1)
+    *_, errors = client.ask("step", [0], struct.pack("<d", 1))
+    assert errors == ["an observation has shape (3,), and its space (2,)"]
+
+
 def test_flattens_what_is_no_vector() -> None:
     gymnasium.register("Nested-v0", entry_point=Nested, max_episode_steps=5)
     env = make("gymnasium:Nested-v0", {})
