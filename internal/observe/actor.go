@@ -35,13 +35,11 @@ func (a *Actor) table() []metric {
 		{"dbqpg_actor_runs_refused", gauge(&a.RunsRefused), "Runs whose learner refuses this actor; the log says why."},
 		{"dbqpg_actor_slots", gauge(&a.Slots), "Episodes that can be played at the same time."},
 		{"dbqpg_actor_episodes_total", counters(&a.Episodes, "outcome", Accepted, Stale, Rejected, Failed),
-			"Episodes by outcome: accepted by the learner, no longer wanted, refused as " +
-				"invalid, or aborted by an error."},
+			"Episodes by outcome: accepted, no longer wanted, invalid, or aborted by an error."},
 		{"dbqpg_actor_steps_total", counter(&a.Steps), "Environment steps played, including wasted ones."},
 		{"dbqpg_actor_playing_seconds", histogram(&a.Playing, ofStages), "Time to play an episode."},
 		{"dbqpg_actor_waiting_seconds_total", counter(&a.Waiting),
-			"Time that slots have waited for lack of a ticket or a learner, summed over all slots (twice as many " +
-				"as can play at the same time)."},
+			"Time without a ticket, summed over the slots and as many that upload."},
 		{"dbqpg_actor_sent_bytes_total", counter(&a.SentBytes),
 			"Bytes of encoded episodes sent, including repetitions."},
 		{"dbqpg_actor_upload_retries_total", counter(&a.UploadRetries),

@@ -44,9 +44,9 @@ func (c *Coordinator) table() []metric {
 		{"dbqpg_coordinator_learners", gauge(&c.Learners),
 			"Learners heard of recently; 0 on other nodes than the leader."},
 		{"dbqpg_coordinator_actors", gauge(&c.Actors),
-			"Actors that played the last batches of these learners; 0 on other nodes than the leader."},
+			"Actors of these learners; 0 on other nodes than the leader."},
 		{"dbqpg_coordinator_lease_expiries_total", counter(&c.LeaseExpiries),
-			"Leases that expired while this node led, so that another learner took the run."},
+			"Leases that expired, and whose runs were taken, while this node led."},
 		{"dbqpg_coordinator_request_seconds", histograms(&c.Requests, ofRequests, "route", "code"),
 			"Requests by registered route and HTTP status."},
 	}

@@ -64,7 +64,7 @@ func (l *Learner) table() []metric {
 			"1, with the current run in the labels; absent between runs."},
 		{"dbqpg_learner_epoch", gauge(&l.Epoch), "The current run's epoch: how often it has been taken."},
 		{"dbqpg_learner_iteration", gauge(&l.Iteration),
-			"Completed iterations of the current run, including those before it was resumed."},
+			"Completed iterations of the current run."},
 		{"dbqpg_learner_iterations_planned", gauge(&l.IterationsPlanned),
 			"Planned iterations of the current run; NaN with --steps."},
 		{"dbqpg_learner_iterations_total", counter(&l.Iterations), "Iterations completed by this process."},
@@ -87,17 +87,16 @@ func (l *Learner) table() []metric {
 			"Peak GPU memory of this process; 0 without a GPU."},
 
 		{"dbqpg_learner_return_mean", gauge(&l.ReturnMean),
-			"Mean undiscounted return of the episodes of the last batch in which any ended " +
-				"(return_mean of progress.csv)."},
+			"return_mean of progress.csv, of the last batch in which an episode ended."},
 		{"dbqpg_learner_episode_length_mean", gauge(&l.EpisodeLength), "Mean number of steps of these episodes."},
 		{"dbqpg_learner_kl_divergence", gauge(&l.KL),
-			"Mean KL divergence of the new policy from the old over the last batch, in nats (kl of progress.csv)."},
+			"kl of progress.csv, of the last batch."},
 		{"dbqpg_learner_cg_iterations", gauge(&l.CGIterations),
-			"Conjugate-gradient iterations for the last natural gradient; NaN with --algorithm vanilla."},
+			"Conjugate-gradient iterations of the last update; NaN with --algorithm vanilla."},
 
 		{"dbqpg_learner_actors", gauge(&l.ActorsSending), "Processes that sent episodes for the last batch."},
 		{"dbqpg_learner_useful_actors", gauge(&l.UsefulActors),
-			"Number of concurrent episodes that are useful now; 0 between batches. More slots than that only wait."},
+			"Concurrent episodes that are useful now; 0 between batches."},
 		{"dbqpg_learner_actors_shut_out", gauge(&l.ActorsShutOut),
 			"Actors and keys that the current run refuses because they sent false results."},
 		{"dbqpg_learner_leases_lapsed_total", counter(&l.LeasesLapsed), "Tickets that actors have not played in time."},
@@ -108,6 +107,6 @@ func (l *Learner) table() []metric {
 		{"dbqpg_learner_dropped_messages_total", counter(&l.DroppedMessages),
 			"Messages lost because this process was too slow to receive them."},
 		{"dbqpg_learner_nats_slow_consumers_total", counter(&l.SlowConsumers),
-			"Connections that the embedded NATS server has closed because they were too slow; 0 with --nats."},
+			"Connections that the embedded NATS server closed as too slow; 0 with --nats."},
 	}
 }

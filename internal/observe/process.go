@@ -52,9 +52,9 @@ func newProcess(kind string, tables ...[]metric) *Process {
 func (p *Process) table() []metric {
 	return []metric{
 		{"dbqpg_build_info", gauges(&p.BuildInfo, "version", "revision", "goversion"),
-			"1, with the program's version, its commit if known to the build, and Go's version in the labels."},
+			"1, with version, commit and Go's version in the labels."},
 		{"dbqpg_certificate_expiry_timestamp_seconds", gauges(&p.Expiry),
-			"When the certificate that the process presents expires, in Unix time; absent without --credentials."},
+			"Expiry of the process's certificate, in Unix time; absent without --credentials."},
 		{"dbqpg_nats_connected", gauge(&p.Connected), "1 while connected to the NATS server."},
 	}
 }

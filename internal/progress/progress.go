@@ -14,31 +14,31 @@ import (
 // identical whenever the run is repeated, or killed and resumed. Numbers that do not apply to a run (the noise, without
 // a Gaussian process) are NaN, and empty in progress.csv.
 type Row struct {
-	Iteration uint64 `csv:"iteration" help:"Number of the iteration, from 0. The checkpoint of the same number has the policy that played the batch."`
-	Steps     uint64 `csv:"steps" tag:"run/steps" help:"Environment steps so far, including this iteration's and those of the first batch, which initialises the normaliser."`
-	Episodes  uint64 `csv:"episodes" tag:"run/episodes" help:"Episodes that have ended so far, including this iteration's."`
+	Iteration uint64 `csv:"iteration" help:"Iteration, from 0. The checkpoint of that number played the batch."`
+	Steps     uint64 `csv:"steps" tag:"run/steps" help:"Environment steps so far, with those of the first batch, for the normaliser."`
+	Episodes  uint64 `csv:"episodes" tag:"run/episodes" help:"Episodes ended so far."`
 
-	ReturnMean float64 `csv:"return_mean" tag:"return/mean" help:"Mean undiscounted return of the episodes that ended in the batch, whose actions are sampled; empty if none did (--segment)."`
+	ReturnMean float64 `csv:"return_mean" tag:"return/mean" help:"Mean undiscounted return of the episodes that ended in the batch, with sampled actions; empty if none did."`
 	ReturnMin  float64 `csv:"return_min" tag:"return/min" help:"Lowest return in the batch."`
 	ReturnMax  float64 `csv:"return_max" tag:"return/max" help:"Highest return in the batch."`
-	LengthMean float64 `csv:"length_mean" tag:"return/length_mean" help:"Mean number of steps of the episodes that ended in the batch."`
+	LengthMean float64 `csv:"length_mean" tag:"return/length_mean" help:"Mean length of the episodes that ended in the batch."`
 
-	KL           float64 `csv:"kl" tag:"policy/kl" help:"Mean KL divergence of the new policy from the old over the batch, in nats."`
+	KL           float64 `csv:"kl" tag:"policy/kl" help:"Mean KL divergence of the new policy from the old, in nats."`
 	Entropy      float64 `csv:"entropy" tag:"policy/entropy" help:"Entropy of the policy that played the batch, in nats."`
 	GradientNorm float64 `csv:"gradient_norm" tag:"policy/gradient_norm" help:"Euclidean norm of the estimated gradient."`
 
-	FisherRank    float64 `csv:"fisher_rank" tag:"kernel/fisher_rank" help:"Number of singular values kept of the scores' decomposition."`
+	FisherRank    float64 `csv:"fisher_rank" tag:"kernel/fisher_rank" help:"Singular values kept of the scores."`
 	Noise         float64 `csv:"noise" tag:"kernel/noise" help:"Noise variance of the Gaussian process."`
 	Lengthscale   float64 `csv:"lengthscale" tag:"kernel/lengthscale" help:"Lengthscale of the base kernel; empty if it has none."`
 	LogLikelihood float64 `csv:"log_likelihood" tag:"kernel/log_likelihood" help:"Log marginal likelihood per step, before the update; with --kernel-learning converge, after it."`
 
-	ValueLoss         float64 `csv:"value_loss" tag:"critic/value_loss" help:"Mean squared error of the values against their targets, returns or lambda-returns, before the value function learns from the batch."`
-	ExplainedVariance float64 `csv:"explained_variance" tag:"critic/explained_variance" help:"1 - var(targets - values) / var(targets), of the same targets and values: 1 for a perfect value function, 0 for a useless one."`
+	ValueLoss         float64 `csv:"value_loss" tag:"critic/value_loss" help:"Mean squared error of the values before training on the batch."`
+	ExplainedVariance float64 `csv:"explained_variance" tag:"critic/explained_variance" help:"1 - var(targets - values) / var(targets), of the same values."`
 
 	SecondsSampling float64 `csv:"seconds_sampling" tag:"seconds/sampling" help:"Time from the policy's publication to the complete batch."`
 	SecondsUpdating float64 `csv:"seconds_updating" tag:"seconds/updating" help:"Time from the complete batch to the new policy."`
 
-	ReturnStd      float64 `csv:"return_std" tag:"return/std" help:"Standard deviation of the returns of the batch's episodes (with n-1)."`
+	ReturnStd      float64 `csv:"return_std" tag:"return/std" help:"Standard deviation of these returns (with n-1)."`
 	TargetStd      float64 `csv:"target_std" tag:"critic/target_std" help:"Standard deviation of the targets, before standardisation."`
 	StepNorm       float64 `csv:"step_norm" tag:"policy/step_norm" help:"Euclidean norm of the change of the policy's parameters."`
 	CGIterations   float64 `csv:"cg_iterations" tag:"policy/cg_iterations" help:"Conjugate-gradient iterations for the natural gradient; empty with --algorithm vanilla."`
@@ -51,23 +51,23 @@ type Row struct {
 	// intervals that should contain 50 % and 90 % of them (package critic); with --kernel-learning converge, on all
 	// episodes, held out a fifth at a time, with the tails and the scale of the other folds' errors. Only with the
 	// closed form and at least two episodes, and with a rough base kernel only in iterations 0, 10, 20, ...
-	Coverage50 float64 `csv:"coverage_50" tag:"critic/coverage_50" help:"Fraction of held-out targets within the critic's central 50 % intervals; with --kernel-learning converge, of Student's t distribution with the degrees of freedom and the scale of the other folds' errors."`
-	Coverage90 float64 `csv:"coverage_90" tag:"critic/coverage_90" help:"Fraction of held-out targets within the critic's central 90 % intervals, as of coverage_50."`
+	Coverage50 float64 `csv:"coverage_50" tag:"critic/coverage_50" help:"Fraction of held-out targets within central 50 % intervals; with --kernel-learning converge, of Student's t fitted to the other folds' errors."`
+	Coverage90 float64 `csv:"coverage_90" tag:"critic/coverage_90" help:"The same for 90 % intervals."`
 
-	SecondsProcessor float64 `csv:"seconds_processor" tag:"seconds/processor" help:"Processor time of the learner's process in sampling and updating, over all its threads, with the learning that the iteration before deferred; actors of their own are not in it."`
+	SecondsProcessor float64 `csv:"seconds_processor" tag:"seconds/processor" help:"Processor time of the learner's process, without separate actors."`
 
-	ValuePasses float64 `csv:"value_passes" tag:"critic/value_passes" help:"Passes over the batch from which the value function learned; only with --value-learning converge."`
+	ValuePasses float64 `csv:"value_passes" tag:"critic/value_passes" help:"Passes of the value function over the batch; with --value-learning converge."`
 
 	// The likelihood of the same targets, in the units that the process sees.
 	HeldOutLogLikelihood  float64 `csv:"held_out_log_likelihood" tag:"critic/held_out_log_likelihood" help:"Mean log predictive density of the held-out targets."`
-	GaussianLogLikelihood float64 `csv:"gaussian_log_likelihood" tag:"critic/gaussian_log_likelihood" help:"The same for a Gaussian with the mean and the variance of the other targets, which knows nothing of states and actions."`
+	GaussianLogLikelihood float64 `csv:"gaussian_log_likelihood" tag:"critic/gaussian_log_likelihood" help:"The same for a Gaussian with the other targets' mean and variance."`
 
-	NoiseDegrees float64 `csv:"noise_degrees" tag:"kernel/noise_degrees" help:"Degrees of freedom of the Student's t distribution under which the errors of held-out targets, in predicted standard deviations, are most likely; only with --kernel-learning converge, empty for a normal distribution."`
+	NoiseDegrees float64 `csv:"noise_degrees" tag:"kernel/noise_degrees" help:"Degrees of freedom of that Student's t; empty for a normal distribution."`
 
 	// The coverage of the process's own normal distributions: that of coverage_50 and coverage_90 without tails or
 	// scale.
-	NormalCoverage50 float64 `csv:"normal_coverage_50" tag:"critic/normal_coverage_50" help:"Fraction of held-out targets within the central 50 % intervals of the process's own normal distributions, of which nothing is fitted to other errors; only with --kernel-learning converge."`
-	NormalCoverage90 float64 `csv:"normal_coverage_90" tag:"critic/normal_coverage_90" help:"Fraction of held-out targets within the central 90 % intervals of the process's own normal distributions, as of normal_coverage_50."`
+	NormalCoverage50 float64 `csv:"normal_coverage_50" tag:"critic/normal_coverage_50" help:"Fraction of held-out targets within the process's own normal 50 % intervals."`
+	NormalCoverage90 float64 `csv:"normal_coverage_90" tag:"critic/normal_coverage_90" help:"The same for 90 % intervals."`
 }
 
 // An Evaluation contains a checkpoint's results in episodes of its own (package evaluate): a row of evaluations.csv, as
