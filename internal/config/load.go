@@ -269,7 +269,7 @@ func (l *Loader) findTask() error {
 	}
 	f, missing := external.Gymnasium(s.Env)
 	if missing != nil {
-		return fmt.Errorf("%w Gymnasium's environments: %w", err, missing)
+		return fmt.Errorf("%w In Gymnasium: %w", err, missing)
 	}
 	s.TaskFile, l.origin["task"] = f, "Gymnasium"
 	return nil

@@ -72,7 +72,7 @@ func (e *Environments) file(task string) (*File, error) {
 	}
 	f, err := Gymnasium(task)
 	if err != nil {
-		return nil, fmt.Errorf("%w; Gymnasium's environments: %w", missing, err)
+		return nil, fmt.Errorf("%w; in Gymnasium: %w", missing, err)
 	}
 	e.files = append(e.files, f)
 	return f, nil

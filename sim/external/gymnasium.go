@@ -23,8 +23,9 @@ func Gymnasium(id string) (*File, error) {
 	cmd := exec.Command("python3", "-m", "dbqpg.describe", "gymnasium:"+id, "--name", id)
 	cmd.Stderr = &words
 	described, err := cmd.Output()
-	text := words.String()
+	text := words.String() // whose last line is the reason
 	text = strings.TrimPrefix(text[strings.LastIndexByte(text, '\n')+1:], "python -m dbqpg.describe: ")
+	text = strings.TrimPrefix(text, "gymnasium:"+id+": ")
 	switch {
 	case err != nil && (text == "" || strings.Contains(text, "No module named")):
 		if text == "" {
