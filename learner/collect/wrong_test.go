@@ -171,7 +171,7 @@ func TestFailingNames(t *testing.T) {
 	l.actor(1, simtest.New)
 	b := <-done
 	requireSerial(t, b, 1)
-	if _, _, own := l.collector.Counts(); own == 0 {
+	if l.collector.Status().Own == 0 {
 		t.Error("the learner has played no ticket: the test shows nothing")
 	}
 }
@@ -305,7 +305,7 @@ func TestAnnouncements(t *testing.T) {
 			break
 		}
 	}
-	if n := l.collector.Useful(); n != minSteps/simtest.Spec.TimeLimit {
+	if n := l.collector.Status().Useful; n != minSteps/simtest.Spec.TimeLimit {
 		t.Errorf("%d episodes at once are useful", n)
 	}
 	cancel()
