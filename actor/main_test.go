@@ -203,7 +203,7 @@ func TestKilledProcess(t *testing.T) {
 			start(t, "--nats", server.URL(), "--slots", "1")
 			start(t, "--nats", server.URL(), "--slots", "1")
 			got := collectAll(t, collector, p, minSteps, func() {
-				for steps := 0; steps == 0; steps, _ = collector.Progress() {
+				for collector.Status().Steps == 0 {
 					runtime.Gosched()
 				}
 				victim.cmd.Process.Kill()

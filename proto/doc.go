@@ -10,7 +10,7 @@
 // upload wins.
 //
 //	actor                            learner
-//	  | -- Discover ------------------> |   to all learners: announce yourselves
+//	  | -- (empty) -------------------> |   to all learners: announce yourselves
 //	  | <------- Announcement --------- |   to all actors: the learner's position and how many tickets it would issue
 //	  | -- read policy (epoch, b) ----> |   one key per run in a key-value store
 //	  | -- Ask -----------------------> |

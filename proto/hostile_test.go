@@ -199,7 +199,6 @@ func fuzz(f *testing.F, m proto.Message) {
 
 func FuzzSegment(f *testing.F)      { fuzz(f, new(proto.Segment)) }
 func FuzzAnnouncement(f *testing.F) { fuzz(f, new(proto.Announcement)) }
-func FuzzDiscover(f *testing.F)     { fuzz(f, new(proto.Discover)) }
 func FuzzAsk(f *testing.F)          { fuzz(f, new(proto.Ask)) }
 func FuzzOffer(f *testing.F)        { fuzz(f, new(proto.Offer)) }
 func FuzzChunk(f *testing.F)        { fuzz(f, new(proto.Chunk)) }

@@ -40,7 +40,7 @@ func (p Position) Before(q Position) bool {
 	return p.Epoch < q.Epoch || p.Epoch == q.Epoch && p.Batch < q.Batch
 }
 
-// An Announcement describes a run to all actors. It is sent every [AnnounceInterval], in answer to a [Discover], when
+// An Announcement describes a run to all actors. It is sent every [AnnounceInterval], in answer to a message on [DiscoverSubject], when
 // the position changes, and when there are tickets again.
 type Announcement struct {
 	// Run names the run, Task its task.
@@ -59,16 +59,6 @@ type Need struct {
 func (m *Announcement) kind() string { return "announcement" }
 func (m *Announcement) limit() int   { return MaxControl }
 func (m *Announcement) check() error { return firstError(CheckRun(m.Run), checkName("task", m.Task)) }
-
-// Discover asks all learners for an [Announcement]; actors send it when they start.
-type Discover struct {
-	// Actor names the process.
-	Actor string
-}
-
-func (m *Discover) kind() string { return "discover" }
-func (m *Discover) limit() int   { return MaxControl }
-func (m *Discover) check() error { return checkName("actor", m.Actor) }
 
 // A Slot identifies one of an actor's slots, which holds at most one ticket and has at
 // most one unacknowledged episode.

@@ -9,7 +9,7 @@ import (
 // the run's name.
 const PolicyBucket = "dbqpg-policies"
 
-// DiscoverSubject is where actors send a [Discover] when they start. All learners subscribe to it.
+// DiscoverSubject is where actors ask all learners for an [Announcement] when they start, by an empty message.
 const DiscoverSubject = "dbqpg.discover"
 
 // CheckRun returns an error for a run's name that cannot be part of a subject: it takes 1 to

@@ -150,11 +150,7 @@ func (a *actor) watch(ctx context.Context) error {
 
 // discover asks all learners to announce themselves.
 func (a *actor) discover() error {
-	data, err := proto.Marshal(nil, &proto.Discover{Actor: a.name})
-	if err != nil {
-		return err
-	}
-	return a.Conn.Publish(proto.DiscoverSubject, data)
+	return a.Conn.Publish(proto.DiscoverSubject, nil)
 }
 
 // announced handles an announcement.

@@ -9,7 +9,7 @@
 //
 // # Which run
 //
-// An actor learns of runs through their learners' announcements: one arrives at once when it asks (proto.Discover),
+// An actor learns of runs through their learners' announcements: one arrives at once when it asks (proto.DiscoverSubject),
 // then one every second. Each announcement, and each reply to a request, says how many tickets that nobody plays the
 // learner would issue. Before each ticket a slot draws the run to ask, each run with the probability
 //

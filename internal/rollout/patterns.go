@@ -15,24 +15,14 @@ const patternRunes = "*?[]^"
 // CheckRuns validates a selection of runs: names and patterns of path.Match, separated by commas; "" means all
 // runs.
 func CheckRuns(runs string) error {
-	if runs == "" {
-		return nil
-	}
 	for pattern := range strings.SplitSeq(runs, ",") {
-		if _, err := path.Match(pattern, "run"); err != nil {
+		_, err := path.Match(pattern, "run")
+		name := strings.Join(strings.FieldsFunc(pattern, func(c rune) bool { return strings.ContainsRune(patternRunes, c) }), "")
+		if err == nil && runs != "" && (name != "" || pattern == "") { // more than wildcards
+			err = proto.CheckRun(name)
+		}
+		if err != nil {
 			return fmt.Errorf("run: %q: %w", pattern, err)
-		}
-		name := strings.Map(func(c rune) rune {
-			if strings.ContainsRune(patternRunes, c) {
-				return -1
-			}
-			return c
-		}, pattern)
-		if name == "" && pattern != "" { // nothing but wildcards
-			continue
-		}
-		if err := proto.CheckRun(name); err != nil {
-			return err
 		}
 	}
 	return nil

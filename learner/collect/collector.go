@@ -62,7 +62,7 @@ type Config struct {
 	audit     float64 // share of tickets that are replayed
 }
 
-// Collector collects batches for one learner. Its methods are for one goroutine, except Progress and Useful.
+// Collector collects batches for one learner. Its methods are for one goroutine, except Status.
 type Collector struct {
 	config        Config
 	conn          *bus.Conn
@@ -111,7 +111,7 @@ type Stats struct {
 	Elapsed time.Duration
 	// Actors counts the processes that sent episodes.
 	Actors int
-	// Useful is Collector.Useful at the start of the iteration.
+	// Useful is Status.Useful at the start of the iteration.
 	Useful int
 	// Wasted counts wasted steps: received, and not of the prefix.
 	Wasted int
@@ -316,34 +316,29 @@ func (c *Collector) expire(now time.Time) {
 	c.announceNews()
 }
 
-// Progress returns how many steps of the batch being collected have arrived, and how many it needs; 0, 0 between
-// batches.
-func (c *Collector) Progress() (steps, want int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if it := c.dispatcher.current; it != nil {
-		return min(it.ledger.received, it.ledger.minSteps), it.ledger.minSteps
-	}
-	return 0, 0
+// Status is what a collector is doing, and has done since New.
+type Status struct {
+	// Steps of the batch being collected have arrived, of the Want that it needs; both are 0 between batches.
+	Steps, Want int
+	// Useful is the number of useful concurrent episodes, 0 between batches. The package's documentation derives it.
+	// Further actors would only wait.
+	Useful int
+	// ShutOut counts the actors and keys that are shut out, Lapsed the leases that have run out, and Own the tickets that
+	// the learner has played for want of an actor's result.
+	ShutOut, Lapsed, Own int
 }
 
-// Counts returns the number of actors and keys that are shut out, of leases that have run out and of tickets that the
-// learner has played, since New.
-func (c *Collector) Counts() (shut, lapsed, own int) {
+// Status returns what the collector is doing now.
+func (c *Collector) Status() Status {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.dispatcher.trust.shut), c.dispatcher.lapsed, c.dispatcher.own
-}
-
-// Useful returns the number of concurrent episodes that are useful now, or 0 between batches. The package's
-// documentation derives it. Further actors would only wait.
-func (c *Collector) Useful() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if it := c.dispatcher.current; it != nil {
-		return it.ledger.Useful()
+	d := c.dispatcher
+	s := Status{ShutOut: len(d.trust.shut), Lapsed: d.lapsed, Own: d.own}
+	if it := d.current; it != nil {
+		s.Useful, s.Want = it.ledger.Useful(), it.ledger.minSteps
+		s.Steps = min(it.ledger.received, s.Want)
 	}
-	return 0
+	return s
 }
 
 // signal puts v into a channel of capacity one, unless it is full.

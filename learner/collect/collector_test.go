@@ -273,8 +273,8 @@ func TestCancel(t *testing.T) {
 	if err := <-cancelled; !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
-	if steps, want := l.collector.Progress(); steps != 0 || want != 0 {
-		t.Errorf("progress after the end: %d of %d", steps, want)
+	if s := l.collector.Status(); s.Steps != 0 || s.Want != 0 {
+		t.Errorf("after the end: %+v", s)
 	}
 	l.actor(1, simtest.New)
 	requireSerial(t, l.collect(0), 0)

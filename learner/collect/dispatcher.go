@@ -370,18 +370,10 @@ func (d *dispatcher) release(t proto.Ticket, slot proto.Slot, reason string) (he
 // maxEpisode returns the size of the longest encoding of a ticket's episode or segment.
 func (d *dispatcher) maxEpisode() uint64 {
 	o, a, steps := d.config.Task.ObservationDim, d.config.Task.ActionDim, d.config.Task.TimeLimit
-	if n := d.segmentSteps(); n > 0 {
-		return maxSegment(o, a, n)
+	if it := d.current; it != nil && it.segments != nil {
+		return maxSegment(o, a, it.segments.length(0))
 	}
 	return uint64(steps*(4*(o+a)+8) + 4*o + proto.MaxControl)
-}
-
-// segmentSteps returns the greatest length of the segments being collected, 0 if there are none.
-func (d *dispatcher) segmentSteps() int {
-	if d.current == nil || d.current.segments == nil {
-		return 0
-	}
-	return d.current.segments.length(0)
 }
 
 // check compares an episode with its ticket and the task.

@@ -24,7 +24,7 @@
 //	S_i + m_i L - s sqrt(m_i) < N:
 //
 // unless the batch ends before it by a margin of one standard deviation. The ledger issues no other tickets, and
-// [Collector.Useful] counts the useful ones, issued or not: how many concurrent episodes could still count. Further
+// [Status] counts the useful ones, issued or not: how many concurrent episodes could still count. Further
 // slots would only wait.
 //
 // With M steps missing and no tickets completed beyond the prefix, ceil(M/L) tickets are useful if all episodes are

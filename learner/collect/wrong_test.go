@@ -171,7 +171,7 @@ func TestFailingNames(t *testing.T) {
 	l.actor(1, simtest.New)
 	b := <-done
 	requireSerial(t, b, 1)
-	if _, _, own := l.collector.Counts(); own == 0 {
+	if l.collector.Status().Own == 0 {
 		t.Error("the learner has played no ticket: the test shows nothing")
 	}
 }
@@ -305,7 +305,7 @@ func TestAnnouncements(t *testing.T) {
 			break
 		}
 	}
-	if n := l.collector.Useful(); n != minSteps/simtest.Spec.TimeLimit {
+	if n := l.collector.Status().Useful; n != minSteps/simtest.Spec.TimeLimit {
 		t.Errorf("%d episodes at once are useful", n)
 	}
 	cancel()
@@ -357,5 +357,60 @@ func TestNobodyElseMayPlay(t *testing.T) {
 	}
 	if said := log.String(); strings.Count(said, "no actor may play") != 1 {
 		t.Error(said)
+	}
+}
+
+// A batch that is replayed is a serial sampler's, and whoever sent another episode of it is shut out; of a batch without
+// such an episode nothing is returned.
+func TestReplay(t *testing.T) {
+	for _, segments := range []bool{false, true} {
+		l := newLab(t, judged(0, simtest.New))
+		order := func(iteration uint64) collect.Order {
+			o := collect.Order{Policy: rollouttest.Policy(iteration), Steps: minSteps}
+			if segments {
+				o.Streams = collect.NewStreams(numStreams, simtest.Spec.TimeLimit)
+			}
+			return o
+		}
+		collected := func(iteration uint64) *collect.Batch {
+			b, err := l.collector.Collect(deadline(t), order(iteration))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return b
+		}
+		stop := l.actor(1, simtest.New)
+		honest := collected(0)
+		if own, err := l.collector.Replay(deadline(t), honest); own != nil || err != nil {
+			t.Errorf("segments %v: an honest batch is replayed as %v, %v", segments, own, err)
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		ended := make(chan error, 1)
+		conn := l.connect()
+		go func() {
+			newLiar := func(string) (sim.Env, error) { return &dear{&simtest.Toy{}, 100}, nil }
+			ended <- rollout.Run(deadline(t), rollout.Config{Conn: conn, Run: "toy", Slots: 1, NewEnv: newLiar, Log: quiet})
+		}()
+		untrue := collected(1)
+		own, err := l.collector.Replay(deadline(t), untrue)
+		if err != nil || own == nil {
+			t.Fatalf("segments %v: a false batch is replayed as %v, %v", segments, own, err)
+		}
+		l.actor(1, simtest.New)
+		again := newLab(t, judged(0, simtest.New))
+		again.actor(1, simtest.New)
+		want, err := again.collector.Collect(deadline(t), order(1))
+		if err != nil || !reflect.DeepEqual(own.Episodes, want.Episodes) || !reflect.DeepEqual(own.Streams, want.Streams) {
+			t.Errorf("segments %v: the replay is another batch than an honest actor's, %v", segments, err)
+		}
+		if reflect.DeepEqual(untrue.Episodes, want.Episodes) {
+			t.Error("the batch was not false: the test shows nothing")
+		}
+		collected(2)
+		if err := <-ended; err == nil || !strings.Contains(err.Error(), "is shut out of this run") {
+			t.Errorf("segments %v: the liar: %v", segments, err)
+		}
 	}
 }

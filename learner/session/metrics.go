@@ -73,11 +73,11 @@ func (r *reporter) others(conn *bus.Conn, collector *collect.Collector, server *
 	return func() {
 		dropped.Set(float64(conn.Dropped()))
 		slow.Set(float64(server.slowConsumers()))
-		r.UsefulActors.Set(float64(collector.Useful()))
-		shut, late, played := collector.Counts()
-		r.ActorsShutOut.Set(float64(shut))
-		lapsed.Set(float64(late))
-		own.Set(float64(played))
+		status := collector.Status()
+		r.UsefulActors.Set(float64(status.Useful))
+		r.ActorsShutOut.Set(float64(status.ShutOut))
+		lapsed.Set(float64(status.Lapsed))
+		own.Set(float64(status.Own))
 		r.SetConnected(conn.Connected())
 	}
 }
@@ -92,8 +92,8 @@ func watch(collector *collect.Collector, p *runs.Progress) (stop func()) {
 		for {
 			select {
 			case <-ticker.C:
-				if steps, want := collector.Progress(); want > 0 {
-					p.Sampling(steps, want)
+				if s := collector.Status(); s.Want > 0 {
+					p.Sampling(s.Steps, s.Want)
 				}
 			case <-done:
 				return

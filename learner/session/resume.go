@@ -3,7 +3,6 @@ package session
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"sort"
 
 	"github.com/dbqpg/dbqpg/internal/commandline"
@@ -83,19 +82,20 @@ func (s *session) goOn(err error, resume string) string {
 func (s *session) goBack(first, last uint64) string {
 	all, _ := runs.Iterations(runs.Checkpoints(s.Settings.RunDir)) // what cannot be listed is of no use
 	n := sort.Search(len(all), func(i int) bool { return all[i]+1 > first })
-	program, directory := commandline.Program(), commandline.Quote(s.Settings.RunDir)
-	command := program + " --config " + directory + "/" + config.FileName + " --run-dir " + directory + " --force"
+	directory := commandline.Quote(s.Settings.RunDir)
+	learner, command := commandline.Program()+" --run-dir "+directory, "rm"
 	switch {
 	case s.Lease != nil && n > 0:
 		command = fmt.Sprintf("coordinator reset %s --to %d", s.Lease.Run, all[n-1])
 	case s.Lease != nil:
 		command = "coordinator reset " + s.Lease.Run
-	case n > 0:
-		command = "rm"
+	case n == 0:
+		command = learner + " --config " + directory + "/" + config.FileName + " --force"
+	default:
 		for _, later := range all[n:] {
-			command += " " + commandline.Quote(filepath.Join(runs.Checkpoints(s.Settings.RunDir), runs.FileName(later)))
+			command += " " + runs.Checkpoints(directory) + "/" + runs.FileName(later)
 		}
-		command += "; " + program + " --run-dir " + directory + " --resume"
+		command += "; " + learner + " --resume"
 	}
 	return fmt.Sprintf("iterations %d to %d have its episodes; stop the run, then: %s", max(first, 1)-1, max(last, 1)-1,
 		command)
