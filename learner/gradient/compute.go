@@ -35,7 +35,7 @@ func newComputation(scope *compute.Scope, batch *Batch, options Options) *comput
 		c.Kernel.Noise = options.Noise
 	}
 	c.settings.Hyperparameters = config.Hyperparameters{Estimator: config.DBQPG, Rank: batch.Rank, C1: c.Kernel.C1,
-		C2: c.Kernel.C2, Damping: batch.Damping, Solver: options.Solver, FisherKernel: options.Kernel,
+		C2: c.Kernel.C2, Damping: batch.Damping, Solver: options.Solver, FisherKernel: options.FisherKernel,
 		Fisher: options.Fisher}
 	return c
 }

@@ -328,7 +328,7 @@ func TestErrors(t *testing.T) {
 		{"curves --out OUT --seeds 1,1", "--seeds: one is there twice"},
 		{"curves --out OUT --iterations 0", "--iterations 0"},
 		{"curves --out OUT --last 400", "--last 400"},
-		{"curves --out OUT --set seed=3", "--set seed=3: the study decides it, by --seeds"},
+		{"curves --out OUT --set seed=3", "--set seed=3: the study decides it"},
 		{"curves --out OUT --set gama=1", "unknown flag: --gama"},
 		{"curves --out OUT --set gamma", "--set batch=16000"},
 		{"curves --out OUT --set gamma=7", "--gamma 7: must be"},
