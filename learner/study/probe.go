@@ -77,8 +77,8 @@ func (p *probe) play(ctx context.Context, s *compute.Scope, steps int) (*collect
 const (
 	none    = ""
 	nominal = "nominal" // with the hyperparameters with which --preset paper begins
-	fixed   = "fixed"   // with those that training has learned so far
-	learned = "learned" // with those that the next update learns from the batch
+	fixed   = "fixed"   // with the run's own
+	learned = "learned" // with the run's, learned further from the batch
 )
 
 // estimate takes the gradient of a batch from targets.
@@ -149,7 +149,7 @@ func (p *probe) refer(ctx context.Context, s *compute.Scope, samples int) error 
 	return nil
 }
 
-// facts returns what a record says of the reference: its return, its size, and the cosines between its halves, of the
+// facts describes the reference in a record: its return, its size, and the cosines between its halves, of the
 // gradients and of the natural gradients in the metric's geometry.
 func (r *reference) facts() map[string]any {
 	dot := func(i, k int) float64 { return floats.Dot(r.halves[i], r.natural[k]) }
@@ -251,7 +251,7 @@ func (p *probe) repeat(ctx context.Context, size int, add func(c estimation, of 
 	return nil
 }
 
-// steps calls add with an estimate's gradients, and if it has a posterior, with those that UAPG corrects.
+// steps calls add with an estimate's gradients, and if it has a posterior, with UAPG's.
 func (p *probe) steps(s *compute.Scope, e train.Estimation, add func(estimator string, of step)) error {
 	natural, err := e.Objective.Natural(s)
 	if err != nil {
