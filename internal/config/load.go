@@ -47,6 +47,15 @@ func newSources(flags *pflag.FlagSet, s any) *sources {
 	return from
 }
 
+// AddFlags adds flags for the named settings, which are fields of *s, with their values as defaults.
+func AddFlags(flags *pflag.FlagSet, s any, names ...string) {
+	for _, row := range rows(s) {
+		if slices.Contains(names, row.Name) {
+			flags.Var(row, row.flag(), row.Help)
+		}
+	}
+}
+
 // give sets a setting unless an earlier source has.
 func (s *sources) give(row value, text, origin string) error {
 	if s.given(row.Name) {

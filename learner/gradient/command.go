@@ -25,19 +25,20 @@ import (
 // Options select how the gradients are computed. The zero value of each string means
 // the first of its choices.
 type Options struct {
-	Solver     config.Solver       // direct or cg
-	Kernel     config.FisherKernel // svd, or exact with cg
-	Fisher     config.Fisher       // analytic or empirical, in natural gradients, the exact kernel and the uncertainty
-	Covariance config.Covariance   // projected or randomized
-	Noise      float64             // noise variance; 0: that of the batch
-	Device     config.Device       // device to compute on
-	Seed       uint64              // seed of the random sketches, if any
+	Solver       config.Solver
+	FisherKernel config.FisherKernel // exact with cg alone
+	Fisher       config.Fisher       // in natural gradients, the exact kernel and the uncertainty
+	Covariance   config.Covariance
+	Noise        float64 // noise variance; 0: that of the batch
+	Device       config.Device
+	Seed         uint64 // of the random sketches, if any
 }
 
 // Command returns `learner gradient`.
 func Command() *cobra.Command {
 	var batchPath, outPath string
-	options := Options{Seed: 1}
+	options := Options{Solver: config.Direct, FisherKernel: config.TruncatedSVD, Fisher: config.Analytic,
+		Covariance: config.Projected, Seed: 1}
 	cmd := &cobra.Command{
 		Use:   "gradient --batch FILE --out FILE",
 		Short: "Compute the policy gradients of one batch from a file",
@@ -64,12 +65,9 @@ also computed there.`,
 	flags.SortFlags = false
 	flags.StringVar(&batchPath, "batch", "", "npz file to read")
 	flags.StringVar(&outPath, "out", "", "npz file to write")
-	for _, choice := range options.choices() {
-		flags.StringVar(choice.value, choice.flag, choice.values[0], choice.help)
-	}
+	config.AddFlags(flags, &options, "solver", "fisher_kernel", "fisher", "covariance", "device")
 	flags.Float64Var(&options.Noise, "noise", 0, "noise variance, such as the paper's 1e-4 (default: that of the "+
 		"batch)")
-	flags.Var(&options.Device, "device", "device to compute on: auto, cpu, cuda or cuda:N")
 	flags.Uint64Var(&options.Seed, "seed", options.Seed,
 		fmt.Sprintf("random seed; it matters only for batches of more than %d samples, cg and randomized",
 			linop.ExactSamples))
@@ -117,36 +115,11 @@ func run(cmd *cobra.Command, batchPath, outPath string, options Options) error {
 	return nil
 }
 
-// choice is an option that has one of two values; "" is the first.
-type choice struct {
-	value      *string
-	flag, help string
-	values     [2]string
-}
-
-func (o *Options) choices() []choice {
-	return []choice{
-		{(*string)(&o.Solver), "solver", "solver for the Gaussian process: direct (closed form), or cg (the paper's " +
-			"conjugate gradients)", [2]string{string(config.Direct), string(config.ConjugateGradient)}},
-		{(*string)(&o.Kernel), "fisher-kernel", "Fisher kernel: svd (from the leading singular vectors of the scores), " +
-			"or exact (by products, requires --solver cg)", [2]string{string(config.TruncatedSVD), string(config.Exact)}},
-		{(*string)(&o.Fisher), "fisher", "Fisher matrix in natural gradients, the exact Fisher kernel and the " +
-			"uncertainty: analytic or empirical", [2]string{string(config.Analytic), string(config.Empirical)}},
-		{(*string)(&o.Covariance), "covariance", "eigenpairs of the uncertainty: projected (closed form), or randomized " +
-			"(the paper's randomised decomposition)", [2]string{string(config.Projected), string(config.Randomized)}},
-	}
-}
-
 func (o *Options) validate() error {
-	for _, c := range o.choices() {
-		if *c.value != "" && !slices.Contains(c.values[:], *c.value) {
-			return fmt.Errorf("--%s %s: want %s or %s", c.flag, *c.value, c.values[0], c.values[1])
-		}
-	}
 	if math.IsNaN(o.Noise) || math.IsInf(o.Noise, 0) || o.Noise < 0 {
 		return fmt.Errorf("--noise %v: want a positive number", o.Noise)
 	}
-	if o.Kernel == config.Exact && o.Solver != config.ConjugateGradient {
+	if o.FisherKernel == config.Exact && o.Solver != config.ConjugateGradient {
 		return errors.New("--fisher-kernel exact: it is known only through its products and has no closed form; " +
 			"add --solver cg")
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/nn"
 	"github.com/dbqpg/dbqpg/internal/npz"
-	"github.com/dbqpg/dbqpg/internal/streams"
 	"github.com/dbqpg/dbqpg/learner/critic"
 	"github.com/dbqpg/dbqpg/learner/train"
 )
@@ -22,14 +21,27 @@ func Compute(b compute.Backend, batch *Batch, options Options) (_ npz.Arrays, er
 	defer compute.Catch(&err)
 	scope := compute.NewScope(b)
 	defer scope.Release()
-	c := &computation{Batch: batch, options: options, scope: scope, b: b, out: npz.Arrays{},
+	c := newComputation(scope, batch, options)
+	if err := c.run(); err != nil {
+		return nil, err
+	}
+	return c.out, nil
+}
+
+func newComputation(scope *compute.Scope, batch *Batch, options Options) *computation {
+	c := &computation{Batch: batch, options: options, scope: scope, b: scope.Backend(), out: npz.Arrays{},
 		random: train.NewRandom(options.Seed, 0)}
 	if options.Noise > 0 {
 		c.Kernel.Noise = options.Noise
 	}
 	c.settings.Hyperparameters = config.Hyperparameters{Estimator: config.DBQPG, Rank: batch.Rank, C1: c.Kernel.C1,
-		C2:      c.Kernel.C2,
-		Damping: batch.Damping, Solver: options.Solver, FisherKernel: options.Kernel, Fisher: options.Fisher}
+		C2: c.Kernel.C2, Damping: batch.Damping, Solver: options.Solver, FisherKernel: options.FisherKernel,
+		Fisher: options.Fisher}
+	return c
+}
+
+// run computes the answers.
+func (c *computation) run() error {
 	c.judge()
 	for _, step := range []struct {
 		name string
@@ -38,13 +50,12 @@ func Compute(b compute.Backend, batch *Batch, options Options) (_ npz.Arrays, er
 		{"the scores' decomposition", c.decompose},
 		{"the Gaussian process", c.condition},
 		{"the policy gradients", c.estimate},
-		{"the uncertainty's spectra", c.spectra},
 	} {
 		if err := step.run(); err != nil {
-			return nil, fmt.Errorf("%s: %w", step.name, err)
+			return fmt.Errorf("%s: %w", step.name, err)
 		}
 	}
-	return c.out, nil
+	return nil
 }
 
 // computation is the computation of a batch's answers. The blocks live in scope.
@@ -218,41 +229,6 @@ func (c *computation) natural(fisher estimators.Fisher, g compute.Block) (comput
 	return d, err
 }
 
-// exactDepth is the depth of randomised decompositions that stand for exact ones.
-const exactDepth = 5
-
-// smallBatch is the largest batch for which answers are computed that take hundreds of products or more.
-const smallBatch = 2000
-
-// spectra computes the leading eigenvalues of the uncertainties with the analytic
-// Fisher matrix, for small batches: each takes hundreds of products with it.
-func (c *computation) spectra() error {
-	if c.Samples() > smallBatch {
-		return nil
-	}
-	batch := c.at.Batch
-	batch.Fisher = train.Analytic(c.b, c.at, c.Damping)
-	estimate, err := (&estimators.Quadrature{Kernel: c.Kernel}).Integrate(c.scope, &batch, c.posterior)
-	if err != nil {
-		return err
-	}
-	for name, matrix := range map[string]func() (*estimators.Uncertainty, error){
-		"cov_spectrum": estimate.Covariance, "natural_precision_spectrum": estimate.Precision,
-	} {
-		uncertainty, err := matrix()
-		if err != nil {
-			return err
-		}
-		pairs, err := estimators.Randomized(len(c.at.SVD.S), exactDepth, streams.New(c.options.Seed))(c.scope,
-			uncertainty)
-		if err != nil {
-			return err
-		}
-		c.vector(name, pairs.Values)
-	}
-	return nil
-}
-
 // policyGradient puts a p × 1 gradient as NAME_policy_w1, ..., NAME_policy_log_std.
 func (c *computation) policyGradient(name string, g compute.Block) {
 	flat := c.at.Expand(g)
@@ -304,8 +280,10 @@ func (c *computation) queries() gp.Points {
 	}
 }
 
-// predict puts prefix{v,a,q}_{mean,var}. Conjugate gradients take a solution for each
-// variance: those of large batches are left out.
+// smallBatch is the largest batch whose variances conjugate gradients compute, each of which takes a solution.
+const smallBatch = 2000
+
+// predict puts prefix{v,a,q}_{mean,var}.
 func (c *computation) predict(prefix string, at gp.Points) error {
 	posterior, ok := c.posterior.(gp.Predictor)
 	if !ok {

@@ -15,7 +15,7 @@ import (
 	"github.com/dbqpg/dbqpg/learner/critic"
 )
 
-var exact = Options{Solver: config.ConjugateGradient, Kernel: config.Exact, Fisher: config.Empirical, Seed: 1}
+var exact = Options{Solver: config.ConjugateGradient, FisherKernel: config.Exact, Fisher: config.Empirical, Seed: 1}
 
 // The exact Fisher kernel on the golden batches against dense algebra, with the radial
 // basis function without a grid.

@@ -14,8 +14,8 @@ import (
 	"github.com/dbqpg/dbqpg/learner/train"
 )
 
-// A baseline is a function b(s_t, t) that is subtracted from the returns. Fitted to other episodes it leaves the expected
-// gradient unchanged, since the score has mean 0 over the actions in any state (Williams, 1992).
+// A baseline is a function b(s_t, t) that is subtracted from the returns. Fitted to other episodes, it leaves the
+// expected gradient unchanged, since the score has mean 0 over the actions in any state (Williams, 1992).
 
 // meanBaseline is the batch's mean return.
 func meanBaseline(_ *train.Learner, _ train.Samples, returns []float64) ([]float64, error) {

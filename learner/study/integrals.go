@@ -113,7 +113,7 @@ func (m *integrals) checkpoint(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		e, err := p.estimate(s, x, p.Targets, train.Fixed{Process: p.Quadrature.Process})
+		e, err := p.estimate(s, x, p.Targets, fixed)
 		if err != nil {
 			return err
 		}

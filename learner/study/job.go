@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -62,12 +63,8 @@ func (j *job) path(elements ...string) string {
 	return filepath.Join(append([]string{j.out}, elements...)...)
 }
 
-// reserved are the settings that studies set themselves, with the flags that control them.
-var reserved = map[string]string{
-	"env": "--env", "algorithm": "--algorithm", "estimator": "the study's variants", "seed": "--seeds",
-	"iterations": "--iterations", "steps": "--iterations", "run_dir": "--out", "resume": "--out",
-	"force": "another --out", "dry_run": "--only-report", "config": "--set", "keep_checkpoints": "--at",
-}
+// reserved are the settings that --set cannot have, because variants and flags decide them.
+var reserved = slices.Concat(refused, combined, []string{"iterations", "steps"})
 
 // parseSet reads the values of --set.
 func parseSet(texts []string) (all []config.Assignment, err error) {
@@ -77,8 +74,8 @@ func parseSet(texts []string) (all []config.Assignment, err error) {
 		if !ok || name == "" {
 			return nil, fmt.Errorf("--set %s: settings are given like --set batch=16000", text)
 		}
-		if instead, ok := reserved[name]; ok {
-			return nil, fmt.Errorf("--set %s: the study decides it, by %s", text, instead)
+		if slices.Contains(reserved, name) {
+			return nil, fmt.Errorf("--set %s: the study decides it, by its variants and other flags", text)
 		}
 		all = append(all, config.Assignment{Name: name, Value: value})
 	}

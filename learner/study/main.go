@@ -8,8 +8,8 @@
 //     CSV with a record of their origin. Training runs are kept under runs/, other measurements that take long
 //     under units/, so that the same command goes on after an interruption.
 //   - The published rows are read as series: labels, and numbers by column.
-//   - Quantities reduce a series to numbers, statistics those of a group of series to an estimate with its interval,
-//     and contrasts compare two groups.
+//   - Quantities reduce a series to numbers, and statistics those of a group of series, or of two that are compared, to
+//     an estimate with its interval.
 //   - The page, README.md, is rendered from its blocks; it includes notes.md, which is written by hand.
 package main
 

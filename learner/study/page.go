@@ -19,21 +19,22 @@ import (
 type block struct {
 	Heading string
 	Where   map[string][]string // labels of the series that are shown
-	CSV     string              // of a table or pairs: the file that has them, in place of the page
+	CSV     string              // of a table: the file that has it, in place of the page
 	Figure  *figure
 	Table   *table
-	Pairs   *pairs
-	Claims  *pairs // a comparison of each of the experiment's claims
+	Claims  *table // a comparison of each of the experiment's claims
 	Scores  *scores
 	Text    string
 }
 
-// table summarises groups of series, a row each.
+// table summarises groups of series, a row each; or compares pairs, a row for every pair in every group that has both.
 type table struct {
 	Rows    []string // labels; heading=label has another heading
 	By      []string // further labels that tell rows apart
 	Across  string   // a label whose values have columns of their own
 	Columns []string // those values; none: all, in the order of the series
+	Between string   // the label that tells the two of a pair apart
+	Pairs   [][2]string
 	Cells   []cell
 }
 
@@ -41,7 +42,7 @@ type table struct {
 type cell struct {
 	Head  string
 	Of    string // a quantity
-	As    string // a statistic; or each, reached, tenths or line
+	As    string // a statistic; each, reached, tenths or line; of pairs: difference, paired, probability or ratio
 	Label string // instead: a label
 	Fact  string // instead: a fact of the record
 	Unit  string
@@ -50,6 +51,12 @@ type cell struct {
 	Interval bool
 	Digits   int
 	Scale    float64 // of the numbers that readers see; 0: 1
+
+	// Of pairs:
+	Mean   string // of a difference: iqm or mean; of a ratio: one of spreads
+	Strata string // the label within whose values series are compared
+	Margin float64
+	Claim  string // above or alike: the claimed relation of the first to the second
 }
 
 // page is the Markdown that a study writes, with the tables and the figures that are beside it.
@@ -85,14 +92,12 @@ func (e *experiment) report(j *job, all []*series, facts []string) error {
 
 // block writes a block, unless there are no series for it, or no pairs.
 func (p *page) block(e *experiment, b block, all []*series) {
-	var rows [][]string
-	switch {
-	case len(all) == 0:
+	if len(all) == 0 {
 		return
-	case b.Table != nil:
-		rows = b.Table.rows(p, all, b.CSV != "")
-	case b.Pairs != nil:
-		if rows = b.Pairs.rows(p, all, b.CSV != ""); len(rows) == 1 && b.CSV == "" {
+	}
+	var rows [][]string
+	if b.Table != nil {
+		if rows = b.Table.rows(p, all, b.CSV != ""); len(rows) == 1 && b.CSV == "" {
 			return
 		}
 	}
@@ -189,14 +194,21 @@ func (p *page) save() error {
 // rows returns the table, with its header, for a file or for the page.
 func (t *table) rows(p *page, all []*series, file bool) [][]string {
 	header, labels := heads(t.Rows)
-	columns := t.Columns
-	if t.Across != "" && columns == nil {
-		for _, group := range grouped(all, t.Across) {
-			columns = append(columns, group[0].labels[t.Across])
-		}
+	columns, pairs := t.Columns, t.Pairs
+	switch {
+	case t.Between == "":
+		pairs = [][2]string{{}}
+	case file:
+		header = append(header, "one", "other")
+	default:
+		header = append(header, "pair")
 	}
 	if t.Across == "" {
 		columns = []string{""}
+	} else if columns == nil {
+		for _, group := range grouped(all, t.Across) {
+			columns = append(columns, group[0].labels[t.Across])
+		}
 	}
 	for _, column := range columns {
 		for _, c := range t.Cells {
@@ -206,24 +218,56 @@ func (t *table) rows(p *page, all []*series, file bool) [][]string {
 			}
 		}
 	}
+	claimed := !file && t.Cells[0].Claim != ""
+	if claimed {
+		header = append(header, "the claim")
+	}
 	rows := [][]string{header}
-	for _, group := range grouped(all, slices.Concat(labels, t.By)...) {
-		var row []string
-		for _, label := range labels {
-			row = append(row, group[0].labels[label])
-		}
-		for _, column := range columns {
-			of := group
-			if t.Across != "" {
-				of = matching(group, map[string][]string{t.Across: {column}})
+	for _, pair := range pairs {
+		for _, group := range grouped(all, slices.Concat(labels, t.By)...) {
+			var row []string
+			for _, label := range labels {
+				row = append(row, group[0].labels[label])
 			}
-			for _, c := range t.Cells {
-				row = append(row, c.texts(p, of, file)...)
+			var other []*series
+			if t.Between != "" {
+				other = matching(group, map[string][]string{t.Between: {pair[1]}})
+				group = matching(group, map[string][]string{t.Between: {pair[0]}})
+				if len(group) == 0 || len(other) == 0 {
+					continue
+				}
+				row = append(row, t.pair(group[0], other[0], file)...)
 			}
+			for _, column := range columns {
+				of := group
+				if t.Across != "" {
+					of = matching(group, map[string][]string{t.Across: {column}})
+				}
+				for _, c := range t.Cells {
+					row = append(row, c.texts(p, of, other, file)...)
+				}
+			}
+			if claimed {
+				c := t.Cells[0]
+				q := p.quantities[c.Of]
+				row = append(row, c.judge(c.of(q, group, other), c.margin(q, other)))
+			}
+			rows = append(rows, row)
 		}
-		rows = append(rows, row)
 	}
 	return rows
+}
+
+// pair names two that are compared.
+func (t *table) pair(one, other *series, file bool) []string {
+	if file {
+		return []string{one.labels[t.Between], other.labels[t.Between]}
+	}
+	sign := " − "
+	if t.Cells[0].As == "ratio" {
+		sign = " / "
+	}
+	return []string{one.label("name") + sign + other.label("name")}
 }
 
 // heads returns the headings and the labels of a table's rows, label or heading=label.
@@ -238,8 +282,9 @@ func heads(rows []string) (heads, labels []string) {
 	return heads, labels
 }
 
-// texts formats a cell; a file has its value, and the ends of its interval if they are asked for.
-func (c cell) texts(p *page, group []*series, file bool) []string {
+// texts formats a cell, which compares the group with another unless that is nil; a file has its value, and the ends of
+// its interval if they are asked for.
+func (c cell) texts(p *page, group, other []*series, file bool) []string {
 	if len(group) == 0 {
 		return []string{"-"}
 	}
@@ -255,7 +300,12 @@ func (c cell) texts(p *page, group []*series, file bool) []string {
 	if format := formats[c.As]; format != nil {
 		return []string{format(c, group, p.quantities[c.Of])}
 	}
-	e := statistics[c.As](group, p.quantities[c.Of])
+	var e stats.Estimate
+	if other == nil {
+		e = statistics[c.As](group, p.quantities[c.Of])
+	} else if e = c.of(p.quantities[c.Of], group, other); !file {
+		return []string{c.compared(e)}
+	}
 	if !file {
 		scale := cmp.Or(c.Scale, 1)
 		text := estimate(stats.Estimate{Value: scale * e.Value, Low: scale * e.Low, High: scale * e.High})
@@ -328,15 +378,7 @@ var formats = map[string]func(c cell, group []*series, q quantity) string{
 	},
 }
 
-// pairs compares pairs of groups, a row each for every pair and every place where both are.
-type pairs struct {
-	Rows  []string // labels of the places, as in a table
-	By    string   // the label that tells the two apart
-	Pairs [][2]string
-	Cells []contrast
-}
-
-// claim is a statement of the paper, which the first contrast of some pairs decides.
+// claim is a statement of the paper, which the first cell of some pairs decides.
 type claim struct {
 	Paper string // as a sentence
 	Claim string // above or alike
@@ -345,7 +387,7 @@ type claim struct {
 }
 
 // check writes the comparison of a claim.
-func (t *pairs) check(p *page, all []*series, c claim) {
+func (t *table) check(p *page, all []*series, c claim) {
 	pairs := *t
 	pairs.Pairs, pairs.Cells = c.Pairs, slices.Clone(t.Cells)
 	pairs.Cells[0].Claim = c.Claim
@@ -360,66 +402,8 @@ func (t *pairs) check(p *page, all []*series, c claim) {
 	}
 }
 
-// rows returns the table with its header; the page's has the outcome of the first contrast's claim, if it has one.
-func (t *pairs) rows(p *page, all []*series, file bool) [][]string {
-	header, places := heads(t.Rows)
-	judged := !file && t.Cells[0].Claim != ""
-	if file {
-		header = append(header, "one", "other")
-	} else {
-		header = append(header, "pair")
-	}
-	for _, c := range t.Cells {
-		header = append(header, c.Head)
-		if file {
-			header = append(header, c.Head+"_low", c.Head+"_high")
-		}
-	}
-	if judged {
-		header = append(header, "the claim")
-	}
-	rows := [][]string{header}
-	for _, pair := range t.Pairs {
-		for _, group := range grouped(all, places...) {
-			one := matching(group, map[string][]string{t.By: {pair[0]}})
-			other := matching(group, map[string][]string{t.By: {pair[1]}})
-			if len(one) == 0 || len(other) == 0 {
-				continue
-			}
-			var row []string
-			for _, place := range places {
-				row = append(row, group[0].labels[place])
-			}
-			if file {
-				row = append(row, pair[0], pair[1])
-			} else {
-				sign := map[bool]string{false: " − ", true: " / "}[t.Cells[0].As == "ratio"]
-				row = append(row, one[0].label("name")+sign+other[0].label("name"))
-			}
-			var first stats.Estimate
-			for i, c := range t.Cells {
-				e := c.of(p.quantities[c.Of], one, other)
-				if i == 0 {
-					first = e
-				}
-				if file {
-					row = append(row, rounded(e.Value, 5), rounded(e.Low, 5), rounded(e.High, 5))
-				} else {
-					row = append(row, c.text(e))
-				}
-			}
-			if judged {
-				c := t.Cells[0]
-				row = append(row, c.judge(first, c.margin(p.quantities[c.Of], other)))
-			}
-			rows = append(rows, row)
-		}
-	}
-	return rows
-}
-
-// margin returns the difference below which two are alike: a tenth of the second's, unless the contrast has its own.
-func (c contrast) margin(q quantity, second []*series) float64 {
+// margin returns the difference below which two are alike: a tenth of the second's, unless the cell has its own.
+func (c cell) margin(q quantity, second []*series) float64 {
 	if c.Margin > 0 {
 		return c.Margin
 	}

@@ -73,14 +73,32 @@ func (p *probe) play(ctx context.Context, s *compute.Scope, steps int) (*collect
 	return batch, train.NewSamples(s, batch.Episodes, nil, p.Normalizer()), nil
 }
 
-// estimate takes the gradient of a batch from targets: by a process, or by Monte Carlo if it is nil.
-func (p *probe) estimate(s *compute.Scope, x train.Samples, targets train.Targets, process train.Process) (
+// The posteriors that gradients are taken by; without one it is Monte Carlo.
+const (
+	none    = ""
+	nominal = "nominal" // with the hyperparameters with which --preset paper begins
+	fixed   = "fixed"   // with the run's own
+	learned = "learned" // with the run's, learned further from the batch
+)
+
+// estimate takes the gradient of a batch from targets.
+func (p *probe) estimate(s *compute.Scope, x train.Samples, targets train.Targets, posterior string) (
 	train.Estimation, error) {
 	l := *p.Learner
 	l.Targets, l.Quadrature, l.Correction = targets, nil, nil
-	if process != nil {
+	if posterior != none {
 		quadrature := *p.Quadrature
-		quadrature.Process, l.Quadrature = process, &quadrature
+		l.Quadrature = &quadrature
+	}
+	switch posterior {
+	case fixed:
+		l.Quadrature.Process = train.Fixed{Process: p.Quadrature.Process}
+	case nominal:
+		l.Quadrature.Process = train.Fixed{Process: train.Likelihood{}}
+		before := p.Critic.Hyper()
+		defer p.Critic.SetHyper(before)
+		p.Critic.SetHyper(critic.New(x.Observations.Cols, critic.Kind{Base: p.Critic.Base(), Noise: critic.NoiseFloor,
+			FisherVariance: 1}, streams.New(0, streams.Critic)).Hyper())
 	}
 	return l.Estimate(x, s, train.NewRandom(p.seed, p.batches), p.Counters().Iteration)
 }
@@ -131,7 +149,7 @@ func (p *probe) refer(ctx context.Context, s *compute.Scope, samples int) error 
 	return nil
 }
 
-// facts returns what a record says of the reference: its return, its size, and the cosines between its halves, of the
+// facts describes the reference in a record: its return, its size, and the cosines between its halves, of the
 // gradients and of the natural gradients in the metric's geometry.
 func (r *reference) facts() map[string]any {
 	dot := func(i, k int) float64 { return floats.Dot(r.halves[i], r.natural[k]) }
@@ -148,7 +166,7 @@ func (p *probe) controlled(ctx context.Context, steps int) ([]float64, int, erro
 		return nil, 0, err
 	}
 	e, err := p.estimate(s, x, train.Returns{Gamma: p.settings.Gamma, Bootstrap: p.settings.Bootstrap,
-		Baseline: ridgeBaseline}, nil)
+		Baseline: ridgeBaseline}, none)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -206,23 +224,6 @@ func (p *probe) targets() []target {
 	}
 }
 
-// posteriors are those of the hyperparameters with which --preset paper begins, and of those that the next update
-// learns.
-var posteriors = []string{"nominal", "learned"}
-
-// quadrature takes DBQPG's gradient by a posterior.
-func (p *probe) quadrature(s *compute.Scope, x train.Samples, targets train.Targets, posterior string) (
-	train.Estimation, error) {
-	if posterior == "learned" {
-		return p.estimate(s, x, targets, p.Quadrature.Process)
-	}
-	before := p.Critic.Hyper()
-	defer p.Critic.SetHyper(before)
-	p.Critic.SetHyper(critic.New(x.Observations.Cols, critic.Kind{Base: p.Critic.Base(), Noise: critic.NoiseFloor,
-		FisherVariance: 1}, streams.New(0, streams.Critic)).Hyper())
-	return p.estimate(s, x, targets, train.Fixed{Process: train.Likelihood{}})
-}
-
 // step is a gradient and the natural gradient that follows from it.
 type step struct{ plain, natural []float64 }
 
@@ -235,13 +236,8 @@ func (p *probe) repeat(ctx context.Context, size int, add func(c estimation, of 
 		return err
 	}
 	for _, target := range p.targets() {
-		for _, posterior := range append([]string{""}, posteriors...) {
-			var e train.Estimation
-			if posterior == "" {
-				e, err = p.estimate(s, x, target.of, nil)
-			} else {
-				e, err = p.quadrature(s, x, target.of, posterior)
-			}
+		for _, posterior := range []string{none, nominal, learned} {
+			e, err := p.estimate(s, x, target.of, posterior)
 			if err == nil {
 				err = p.steps(s, e, func(estimator string, of step) {
 					add(estimation{target.name, estimator, posterior}, of, batch.Steps)
@@ -255,7 +251,7 @@ func (p *probe) repeat(ctx context.Context, size int, add func(c estimation, of 
 	return nil
 }
 
-// steps calls add with an estimate's gradients, and if it has a posterior, with those that UAPG corrects.
+// steps calls add with an estimate's gradients, and if it has a posterior, with UAPG's.
 func (p *probe) steps(s *compute.Scope, e train.Estimation, add func(estimator string, of step)) error {
 	natural, err := e.Objective.Natural(s)
 	if err != nil {
@@ -334,51 +330,38 @@ func (p *probe) uncertainty(ctx context.Context, size int, repeats map[estimatio
 		return nil, err
 	}
 	for _, target := range p.targets() {
-		for _, posterior := range posteriors {
-			e, err := p.quadrature(s, x, target.of, posterior)
+		for _, posterior := range []string{nominal, learned} {
+			e, err := p.estimate(s, x, target.of, posterior)
 			if err != nil {
 				return nil, err
 			}
-			directions, predicted, err := uncertainDirections(s, e)
+			covariance, err := e.Objective.Covariance()
+			if err != nil {
+				return nil, err
+			}
+			pairs, err := estimators.Projected(s, covariance)
 			if err != nil {
 				return nil, err
 			}
 			damping := e.Estimator.(*estimators.Quadrature).Kernel.FisherWeight() * e.At.Fisher.Damping
-			for j, direction := range directions {
+			for j := range pairs.Values { // the most uncertain first
+				unit := make([]float64, len(pairs.Values))
+				unit[j] = 1
+				h := linop.Mul(s, pairs.Vectors, s.FromSlice(len(unit), 1, unit), false)
+				predicted, err := e.Objective.Variance(s, h)
+				if err != nil {
+					return nil, err
+				}
 				var along []float64
 				for _, of := range repeats[estimation{target.name, "dbqpg", posterior}] {
-					along = append(along, floats.Dot(of.plain, direction))
+					along = append(along, floats.Dot(of.plain, e.At.Expand(h)))
 				}
-				rows = append(rows, []string{fmt.Sprint(size), target.name, posterior, rounded(predicted[j], 5),
-					rounded(predicted[j]-damping, 5), rounded(math.Pow(stats.StdDev(along), 2), 5)})
+				rows = append(rows, []string{fmt.Sprint(size), target.name, posterior, rounded(predicted, 5),
+					rounded(predicted-damping, 5), rounded(math.Pow(stats.StdDev(along), 2), 5)})
 			}
 		}
 	}
 	return rows, nil
-}
-
-// uncertainDirections returns the eigenvectors of the covariance C of an estimate's gradient in the span of the scores'
-// decomposition, the most uncertain first, and h'Ch along each.
-func uncertainDirections(s *compute.Scope, e train.Estimation) (all [][]float64, variances []float64, err error) {
-	covariance, err := e.Objective.Covariance()
-	if err != nil {
-		return nil, nil, err
-	}
-	pairs, err := estimators.Projected(s, covariance)
-	if err != nil {
-		return nil, nil, err
-	}
-	for j := range pairs.Values {
-		unit := make([]float64, len(pairs.Values))
-		unit[j] = 1
-		h := linop.Mul(s, pairs.Vectors, s.FromSlice(len(unit), 1, unit), false)
-		variance, err := e.Objective.Variance(s, h)
-		if err != nil {
-			return nil, nil, err
-		}
-		all, variances = append(all, e.At.Expand(h)), append(variances, variance)
-	}
-	return all, variances, nil
 }
 
 func cosine(x, y []float64) float64 {

@@ -203,19 +203,8 @@ func jackknife(n []int, statistics []func(without int) float64) stats.Estimate {
 	return stats.Jackknife(values, without)
 }
 
-// contrast is a comparison of two groups of series: a difference, a ratio, or a probability.
-type contrast struct {
-	Head   string
-	Of     string // a quantity
-	As     string // difference, paired (difference), probability, or ratio
-	Mean   string // of a difference: iqm or mean; of a ratio: one of spreads
-	Strata string // the label within whose values series are compared
-	Margin float64
-	Claim  string // above or alike: the claimed relation of the first to the second
-}
-
 // of compares two groups.
-func (c contrast) of(q quantity, first, second []*series) stats.Estimate {
+func (c cell) of(q quantity, first, second []*series) stats.Estimate {
 	switch c.As {
 	case "difference":
 		return interval([][]float64{q.pooled(first), q.pooled(second)}, resamples, stats.Difference(means[c.Mean]))
@@ -246,13 +235,13 @@ func (c contrast) of(q quantity, first, second []*series) stats.Estimate {
 		}
 		return jackknife(n, ratios)
 	}
-	panic(fmt.Sprintf("contrast %s: no comparison is called %q", c.Head, c.As))
+	panic(fmt.Sprintf("%s: no comparison is called %q", c.Head, c.As))
 }
 
 var means = map[string]func([]float64) float64{"iqm": stats.IQM, "mean": stats.Mean}
 
 // matched pairs the series of two groups that have the same value of the strata's label.
-func (c contrast) matched(first, second []*series) (pairs [][2][]*series) {
+func (c cell) matched(first, second []*series) (pairs [][2][]*series) {
 	for _, a := range grouped(first, c.Strata) {
 		b := matching(second, map[string][]string{c.Strata: {a[0].labels[c.Strata]}})
 		if len(b) > 0 {
@@ -262,8 +251,8 @@ func (c contrast) matched(first, second []*series) (pairs [][2][]*series) {
 	return pairs
 }
 
-// text formats a contrast.
-func (c contrast) text(e stats.Estimate) string {
+// compared formats a comparison for readers.
+func (c cell) compared(e stats.Estimate) string {
 	switch c.As {
 	case "ratio":
 		return "x " + estimate(e)
@@ -284,7 +273,7 @@ const (
 
 // judge compares an estimate with the claim. Groups are alike if they differ by less than the margin; of a ratio the
 // smaller is above.
-func (c contrast) judge(e stats.Estimate, margin float64) string {
+func (c cell) judge(e stats.Estimate, margin float64) string {
 	if c.As == "ratio" {
 		e = stats.Estimate{Value: -math.Log(e.Value), Low: -math.Log(e.High), High: -math.Log(e.Low)}
 	}

@@ -31,12 +31,12 @@ func TestJudge(t *testing.T) {
 		{"alike", down, 1, contradicts},
 		{"alike", up, 10, agrees}, {"above", few, 10, unknown}, {"alike", few, 10, unknown},
 	} {
-		if got := (contrast{Claim: c.claim}).judge(c.difference, c.large); got != c.want {
+		if got := (cell{Claim: c.claim}).judge(c.difference, c.large); got != c.want {
 			t.Errorf("%s, difference %+v, large is %g: %v, want %v", c.claim, c.difference, c.large, got, c.want)
 		}
 	}
 	// Of a ratio the smaller is above.
-	if got := (contrast{Claim: "above", As: "ratio"}).judge(stats.Estimate{Value: 0.5, Low: 0.4, High: 0.6},
+	if got := (cell{Claim: "above", As: "ratio"}).judge(stats.Estimate{Value: 0.5, Low: 0.4, High: 0.6},
 		0); got != agrees {
 		t.Errorf("half as much: %s", got)
 	}
@@ -72,11 +72,12 @@ func made() (all []*series) {
 
 func TestClaims(t *testing.T) {
 	p := &page{quantities: curveQuantities}
-	cells := []contrast{{Head: "final", Of: "final", As: "difference", Mean: "iqm", Claim: "above"},
+	cells := []cell{{Head: "final", Of: "final", As: "difference", Mean: "iqm", Claim: "above"},
 		{Head: "overall", Of: "all", As: "difference", Mean: "iqm"},
 		{Head: "paired", Of: "final", As: "paired", Mean: "iqm", Strata: "seed"},
 		{Head: "probability", Of: "final", As: "probability"}}
-	table := pairs{Rows: []string{"task"}, By: "as", Pairs: [][2]string{{"dbqpg", "mc"}, {"uapg", "mc"}}, Cells: cells}
+	table := table{Rows: []string{"task"}, Between: "as", Pairs: [][2]string{{"dbqpg", "mc"},
+		{"uapg", "mc"}}, Cells: cells}
 	got := table.rows(p, made(), false)
 	// On A the final returns are 15 and 10, and 100 and 80; over all iterations 10, 20/3, and 200/3, 160/3. On B they
 	// are 2 and 3, and 3 and 1.5. UAPG was not run.
@@ -84,6 +85,9 @@ func TestClaims(t *testing.T) {
 		!strings.HasPrefix(got[1][4], "+77.5 [") ||
 		got[1][5] != "1" || got[1][6] != agrees || !strings.HasPrefix(got[2][2], "-0.25 [") || got[2][6] != undecided {
 		t.Errorf("%q", got)
+	}
+	for i := range cells {
+		cells[i].Interval = true
 	}
 	file := table.rows(p, made(), true)
 	if fmt.Sprint(file[0][:4]) != "[task one other final]" || fmt.Sprint(file[1][:4]) != "[A dbqpg mc 77.5]" ||
@@ -255,7 +259,7 @@ func TestContrast(t *testing.T) {
 		one, other = append(one, a), append(other, b)
 	}
 	compare := func(as, column, mean string) stats.Estimate {
-		return contrast{As: as, Mean: mean, Strata: "size"}.of(quantity{Column: column}, one, other)
+		return cell{As: as, Mean: mean, Strata: "size"}.of(quantity{Column: column}, one, other)
 	}
 	for want, got := range map[float64]stats.Estimate{0.5: compare("paired", "gain", "mean"),
 		1:           compare("ratio", "along", "variance"),

@@ -20,7 +20,7 @@ func TestLearner(t *testing.T) {
 		"--evaluate-every", "2", "--actors", "1",
 		"--run-dir", directory, "--http", "127.0.0.1:0")
 	p := open(t, address(learner), "")
-	p.says("InvertedPendulum-v5/trpo-mc-s1_batch=500") // the only run's page, without asking
+	p.says("InvertedPendulum-v5/run") // the only run's page, without asking
 	p.says("running")
 	p.drawn(10)
 	p.until(`+document.querySelector('.plot').dataset.points > 5`) // rows come by themselves
@@ -36,7 +36,7 @@ func TestLearner(t *testing.T) {
 		p.look(tab.name)
 		p.accessible()
 	}
-	p.to(p.runAddress() + "?tab=settings&with=InvertedPendulum-v5/trpo-mc-s1_batch%3D500")
+	p.to(p.runAddress() + "?tab=settings&with=InvertedPendulum-v5/run")
 	p.says("The two have the same settings")
 	size := evaluate[int](p,
 		`fetch(document.querySelector('base')?.href ??
