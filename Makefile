@@ -122,9 +122,6 @@ images-check: ## Build the images without access to a registry, and start each (
 chart-e2e: ## Test the chart in the cluster of KUBECONFIG, or in one built here (root; half an hour the first time)
 	@scripts/chart_e2e.sh
 
-chart: ## Fetch NATS's official chart, which the chart has inside: a checkout needs it once, before helm install charts/dbqpg
-	@scripts/chart.sh
-
 image-names: ## List the names of the images that make images builds, for kind load docker-image
 	@for target in $(IMAGES); do charts/images/name.sh $(REGISTRY) $(TAG) $$target; done
 

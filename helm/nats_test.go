@@ -18,10 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"helm.sh/helm/v3/pkg/action"
-	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chart/loader"
-	"helm.sh/helm/v3/pkg/chartutil"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -33,7 +30,7 @@ import (
 // natsChart names the directory of NATS's own chart: helm/charts/nats of a checkout of github.com/nats-io/k8s.
 const natsChart = "NATS_CHART"
 
-// renderNATS renders the chart with NATS's own in place of its servers, and returns what that makes.
+// renderNATS renders NATS's own chart with the values for it, as a release beside one of this chart.
 func renderNATS(t *testing.T) *rendering {
 	t.Helper()
 	directory := os.Getenv(natsChart)
@@ -45,18 +42,18 @@ func renderNATS(t *testing.T) *rendering {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := loadChart(t)
-	if wanted := c.Metadata.Dependencies[0]; official.Name() != wanted.Name ||
-		official.Metadata.Version != wanted.Version {
-		t.Fatalf("%s %s is there; Chart.yaml names %s %s", official.Name(), official.Metadata.Version, wanted.Name,
-			wanted.Version)
+	const path = "../charts/nats.yaml"
+	if version := "--version " + official.Metadata.Version + " "; !strings.Contains(mustRead(t, path), version) {
+		t.Fatalf("%s is not for %s", path, version)
 	}
-	c.SetDependencies(official)
-	r, err := tryRender(c, presets(t)["nats-official"])
+	servers, err := renderAs(official, "nats", valuesFile(t, path))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return r
+	r := render(t, parse(t, `
+nats: {external: "tls://nats.training.svc:4222"}
+credentials: {hosts: [nats=nats.training.svc, "nats=*.nats-headless"]}`))
+	return &rendering{manifest: r.manifest + servers.manifest, objects: append(r.objects, servers.objects...)}
 }
 
 // officialServer is one server of that chart as a process of this machine: what its pod has below / is below root.
@@ -72,14 +69,14 @@ type officialServer struct {
 func TestOfficialNATS(t *testing.T) {
 	r := renderNATS(t)
 	var set appsv1.StatefulSet
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(r.find(t, "StatefulSet", "dbqpg-nats").Object,
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(r.find(t, "StatefulSet", "nats").Object,
 		&set); err != nil {
 		t.Fatal(err)
 	}
 	if *set.Spec.Replicas != 3 {
 		t.Fatalf("%d replicas", *set.Spec.Replicas)
 	}
-	r.find(t, "PodDisruptionBudget", "dbqpg-nats")
+	r.find(t, "PodDisruptionBudget", "nats")
 	credentials := filepath.Join(t.TempDir(), "credentials")
 	create := exec.Command(program(t, "coordinator"), "credentials", "create", "--out", credentials)
 	// the names that the chart has certified
@@ -109,7 +106,7 @@ func checkOfficialNames(t *testing.T, r *rendering, certificate string) {
 	if len(routes) != 3 {
 		t.Fatal(routes)
 	}
-	for _, call := range append(routes, "tls://dbqpg-nats.training.svc:4222") {
+	for _, call := range append(routes, "tls://nats.training.svc:4222") {
 		u, err := url.Parse(call)
 		if err != nil {
 			t.Fatal(err)
@@ -118,8 +115,8 @@ func checkOfficialNames(t *testing.T, r *rendering, certificate string) {
 			t.Errorf("%s: %v", call, err)
 		}
 	}
-	r.find(t, "Service", "dbqpg-nats")
-	r.find(t, "Service", "dbqpg-nats-headless")
+	r.find(t, "Service", "nats")
+	r.find(t, "Service", "nats-headless")
 }
 
 // startOfficial starts the servers with the chart's configuration. In it are this machine's ports in place of pods'
@@ -140,7 +137,7 @@ func startOfficial(t *testing.T, r *rendering, set *appsv1.StatefulSet,
 		replace := []string{`"port": 4222`, `"port": ` + ports[i][0], `"port": 6222`, `"port": ` + ports[i][1],
 			`"http_port": 8222`, `"http_port": ` + ports[i][2]}
 		for j := range ports {
-			replace = append(replace, fmt.Sprintf(`tls://dbqpg-nats-%d.dbqpg-nats-headless:6222`, j),
+			replace = append(replace, fmt.Sprintf(`tls://nats-%d.nats-headless:6222`, j),
 				"tls://127.0.0.1:"+ports[j][1])
 		}
 		for _, path := range []string{"/etc/", "/data", "/var/run/"} {
@@ -156,7 +153,7 @@ func startOfficial(t *testing.T, r *rendering, set *appsv1.StatefulSet,
 		if err := os.WriteFile(config, []byte(strings.NewReplacer(replace...).Replace(text)), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		s.start(fmt.Sprint("dbqpg-nats-", i), set.Spec.Template.Spec.Containers[0])
+		s.start(fmt.Sprint("nats-", i), set.Spec.Template.Spec.Containers[0])
 		servers = append(servers, s)
 	}
 	return servers
@@ -355,42 +352,5 @@ cluster {
 			rogue.Expect(refused)
 		}
 		rogue.Kill()
-	}
-}
-
-// NATS's chart in charts/, where `make chart` puts it, becomes part of this one and of its package.
-func TestDependency(t *testing.T) {
-	directory := filepath.Join(t.TempDir(), "dbqpg")
-	if err := os.CopyFS(directory, os.DirFS("../charts/dbqpg")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.RemoveAll(filepath.Join(directory, "charts")); err != nil {
-		t.Fatal(err)
-	}
-	wanted := loadChart(t).Metadata.Dependencies[0]
-	stub := &chart.Chart{Metadata: &chart.Metadata{APIVersion: chart.APIVersionV2, Name: wanted.Name,
-		Version: wanted.Version}}
-	if _, err := chartutil.Save(stub, filepath.Join(directory, "charts")); err != nil {
-		t.Fatal(err)
-	}
-	whole, err := loader.LoadDir(directory)
-	if err != nil {
-		t.Fatal(err)
-	}
-	packed, err := chartutil.Save(whole, t.TempDir())
-	if err == nil {
-		whole, err = loader.LoadFile(packed)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if found := whole.Dependencies(); len(found) != 1 || found[0].Name() != wanted.Name {
-		t.Errorf("the package has %d charts inside", len(found))
-	}
-	if err := action.CheckDependencies(whole, whole.Metadata.Dependencies); err != nil {
-		t.Error(err)
-	}
-	if !slices.ContainsFunc(whole.Raw, func(f *chart.File) bool { return f.Name == "presets/kind.yaml" }) {
-		t.Error("the package has no presets")
 	}
 }

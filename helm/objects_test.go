@@ -111,6 +111,21 @@ func faultsOf(pod *corev1.PodTemplateSpec, mayHaveToken bool) (faults []string) 
 	return faults
 }
 
+// A quota of CPU admits all pods of the platform preset.
+func TestQuota(t *testing.T) {
+	values := presets(t)["platform"]
+	merge(values, "nats", map[string]any{"exporter": map[string]any{"enabled": true}})
+	for _, o := range render(t, values).objects {
+		if pod := podOf(t, o); pod != nil {
+			for _, c := range containersOf(pod) {
+				if c.Resources.Limits.Cpu().IsZero() || c.Resources.Requests.Cpu().IsZero() {
+					t.Errorf("%s: %s has no limit or no request of CPU", o.GetName(), c.Name)
+				}
+			}
+		}
+	}
+}
+
 // Probes, Services and policies name ports that exist.
 func TestPorts(t *testing.T) {
 	eachSet(t, func(t *testing.T, _ string, r *rendering) {

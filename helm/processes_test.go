@@ -141,6 +141,7 @@ type process struct {
 	cluster   *cluster
 	pod       string
 	container corev1.Container
+	preStop   []string // its arguments here
 }
 
 // start starts a container of a pod.
@@ -175,7 +176,13 @@ func (c *cluster) start(pod string, template *corev1.PodTemplateSpec, container 
 	if directory := mounts["/tmp"]; directory != "" {
 		command.Env = append(command.Env, "TMPDIR="+directory)
 	}
-	return &process{processtest.Start(c.t, command), c.t, c, pod, container}
+	var preStop []string
+	if container.Lifecycle != nil {
+		for _, arg := range container.Lifecycle.PreStop.Exec.Command[1:] {
+			preStop = append(preStop, c.here(pod, arg, env, mounts))
+		}
+	}
+	return &process{processtest.Start(c.t, command), c.t, c, pod, container, preStop}
 }
 
 // volume returns the directory of a volume: that of a claim belongs to the pod for ever, or is shared by all pods that
@@ -252,9 +259,16 @@ func (c *cluster) write(path string, data []byte) {
 	}
 }
 
-// drain ends the process as a node that is drained does: SIGTERM, and its grace.
+// drain ends the process as a node that is drained does: what precedes SIGTERM, SIGTERM, and its grace.
 func (p *process) drain() {
 	p.t.Helper()
+	if p.preStop != nil {
+		before := exec.Command(program(p.t, p.container.Lifecycle.PreStop.Exec.Command[0]), p.preStop...)
+		if output, err := before.CombinedOutput(); err != nil {
+			p.t.Errorf("%s: preStop: %v\n%s", p.pod, err, output)
+		}
+		p.Expect("lame duck mode")
+	}
 	p.Signal(syscall.SIGTERM)
 	if status := p.Wait(); status != 0 {
 		p.t.Errorf("%s ended with status %d", p.pod, status)

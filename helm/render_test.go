@@ -35,7 +35,6 @@ func loadChart(t testing.TB) *chart.Chart {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.SetDependencies() // whatever `make chart` has fetched: what it makes is not ours
 	return c
 }
 
@@ -205,7 +204,7 @@ common: {image: {tag: v9, pullPolicy: Always}}
 global: {imageRegistry: registry.example}
 imagePullSecrets: [{name: pull}]`,
 		"five-nodes": `
-coordinator: {replicas: 5, join: true, nodeSelector: {disk: ssd}, storage: {storageClassName: fast}}
+coordinator: {replicas: 5, nodeSelector: {disk: ssd}, storage: {storageClassName: fast}}
 nats:
   replicas: 5
   affinity:
@@ -226,7 +225,7 @@ serviceAccount: {annotations: {eks.amazonaws.com/role-arn: "arn:aws:iam::1:role/
 		"player": "dashboard: {player: {enabled: true, nodeSelector: {disk: ssd}}}\ncheckpoints: {store: " +
 			"s3, s3: {url: 's3://runs', existingSecret: keys, readOnlySecret: reading}}",
 		"names": "fullnameOverride: dbqpg\nserviceAccount: {create: false, name: " +
-			"trainer}\ncommonLabels: {team: control}",
+			"trainer}\ncommonLabels: {team: control}\ncommon: {labels: {team: a}, podLabels: {team: b}}\nenabled: true",
 	} {
 		sets[name] = parse(t, text)
 	}

@@ -6,7 +6,6 @@
 #   dbqpg-VERSION.cdx.json                 a bill of materials (CycloneDX) of the Go modules
 #   dbqpg-VERSION.tgz                      the chart, and with HELM_KEY and HELM_KEYRING dbqpg-VERSION.tgz.prov, its provenance
 #   SHA256SUMS
-# NATS's chart, which is inside the chart, is fetched from its repository, or taken from NATS_CHART (scripts/chart.sh).
 set -eu
 cd "$(dirname "$0")/.."
 VERSION=$1
@@ -38,10 +37,8 @@ cyclonedx=$(go mod download -json github.com/CycloneDX/cyclonedx-gomod@v1.10.0 |
 go build -C "$cyclonedx" -o "$work/cyclonedx" ./cmd/cyclonedx-gomod # by its own go.mod
 "$work/cyclonedx" mod -json -licenses -type application -output "$dir/dbqpg-$VERSION.cdx.json" .
 
-cp -r charts/dbqpg "$work/dbqpg"
 (cd helm && go build -o "$work/helm" helm.sh/helm/v3/cmd/helm)
-scripts/chart.sh "$work/dbqpg"
-set -- package "$work/dbqpg" --version "$VERSION" --app-version "$VERSION" --destination "$dir"
+set -- package charts/dbqpg --version "$VERSION" --app-version "$VERSION" --destination "$dir"
 [ -z "${HELM_KEY:-}" ] || set -- "$@" --sign --key "$HELM_KEY" --keyring "$HELM_KEYRING"
 "$work/helm" "$@"
 

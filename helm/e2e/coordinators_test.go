@@ -18,11 +18,11 @@ experiments: [{name: first, tasks: Swimmer-v2, overrides: {iterations: 3, batch:
 func TestMoreCoordinators(t *testing.T) {
 	u := newUser(t)
 	u.install("kind", three, "--wait")
-	const five = "{coordinator: {replicas: 5, join: true}}"
+	const five = "{coordinator: {replicas: 5}}"
 	u.upgrade("kind", five)
 	u.untilNodes(5)
 	u.connected(block(t, "operate", "leave"))
-	u.upgrade("kind", "{coordinator: {replicas: 3, join: true}}")
+	u.upgrade("kind", "{coordinator: {replicas: 3}}")
 	u.untilNodes(3)
 	u.upgrade("kind", five)
 	u.untilNodes(5)

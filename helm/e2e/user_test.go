@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -44,7 +43,6 @@ func newUser(t *testing.T) *user {
 		os.DirFS(filepath.Join("..", "..", "charts"))); err != nil {
 		t.Fatal(err)
 	}
-	u.withoutDependency()
 	u.kubectl("create", "namespace", namespace)
 	t.Cleanup(func() {
 		if _, err := u.try("kubectl", "delete", "namespace", namespace, "--timeout", patience.String()); err != nil {
@@ -53,23 +51,6 @@ func newUser(t *testing.T) *user {
 	})
 	u.kubectl("label", "namespace", namespace, "pod-security.kubernetes.io/enforce=restricted")
 	return u
-}
-
-// withoutDependency takes NATS's chart out of the chart's dependencies unless `make chart` has fetched it.
-func (u *user) withoutDependency() {
-	u.t.Helper()
-	chart := filepath.Join(u.directory, "charts", "dbqpg")
-	if _, err := os.Stat(filepath.Join(chart, "charts")); err == nil {
-		return
-	}
-	text, err := os.ReadFile(filepath.Join(chart, "Chart.yaml"))
-	if err == nil {
-		text, _, _ = bytes.Cut(text, []byte("\ndependencies:"))
-		err = os.WriteFile(filepath.Join(chart, "Chart.yaml"), append(text, '\n'), 0o600)
-	}
-	if err != nil {
-		u.t.Fatal(err)
-	}
 }
 
 // values writes my-values.yaml: a preset, and values over it.

@@ -38,10 +38,10 @@ which no pod mounts.
 {{- define "dbqpg.hosts" -}}
 {{- $root := first . }}
 {{- $hosts := list }}
-{{- with get (dict "coordinator" (printf "%s-coordinator" (include "dbqpg.name" $root)) "nats" (include "dbqpg.nats" $root)) (last .) }}
-{{- $hosts = list (printf "%s.%s.svc" . $root.Release.Namespace) (printf "*.%s-headless.%s.svc" . $root.Release.Namespace) }}
+{{- if has (last .) (list "coordinator" "nats") }}
+{{- $name := printf "%s-%s" (include "dbqpg.name" $root) (last .) }}
+{{- $hosts = list (printf "%s.%s.svc" $name $root.Release.Namespace) (printf "*.%s-headless.%s.svc" $name $root.Release.Namespace) }}
 {{- end }}
-{{- if and $root.Values.natschart.enabled (eq (last .) "nats") }}{{ $hosts = append $hosts (printf "*.%s-headless" (include "dbqpg.nats" $root)) }}{{ end }}
 {{- with $root.Values.dashboard.ingress.host }}{{ if eq (last $) "coordinator" }}{{ $hosts = append $hosts . }}{{ end }}{{ end }}
 {{- toJson $hosts }}
 {{- end }}

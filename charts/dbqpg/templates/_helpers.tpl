@@ -4,7 +4,11 @@
 {{- $chart := .Values.nameOverride | default .Chart.Name }}
 {{- $name := printf "%s-%s" .Release.Name $chart }}
 {{- if contains $chart .Release.Name }}{{ $name = .Release.Name }}{{ end }}
-{{- .Values.fullnameOverride | default $name | trunc 40 | trimSuffix "-" }}
+{{- $name = .Values.fullnameOverride | default $name | trunc 40 | trimSuffix "-" }}
+{{- if not (regexMatch "^[a-z][-a-z0-9]*$" $name) }}
+{{- fail (printf "fullnameOverride: names of Services begin with %q: give one of letters, digits and -, beginning with a letter" $name) }}
+{{- end }}
+{{- $name }}
 {{- end }}
 
 {{- define "dbqpg.serviceAccount" -}}
@@ -18,14 +22,21 @@ app.kubernetes.io/instance: {{ (first .).Release.Name }}
 app.kubernetes.io/component: {{ last . }}
 {{- end }}
 
-{{/* Labels of an object: (list $ "learner"). Those of pods are without the versions, so that a new chart restarts nothing. */}}
+{{/* Labels of an object: (list $ "learner" FURTHER...). Those of pods are without the versions, so that a new chart restarts nothing. */}}
 {{- define "dbqpg.labels" -}}
 {{- $root := first . -}}
-{{ include "dbqpg.selector" . }}
+{{ include "dbqpg.selector" (slice . 0 2) }}
 app.kubernetes.io/version: {{ $root.Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ $root.Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_" }}
-{{- with $root.Values.commonLabels }}
+{{- include "dbqpg.lines" (concat (list $root.Values.commonLabels) (slice . 2)) }}
+{{- end }}
+
+{{/* The entries of maps, each on a line; later maps take precedence. */}}
+{{- define "dbqpg.lines" }}
+{{- $all := dict }}
+{{- range . }}{{ include "dbqpg.overlay" (list $all (. | default dict)) }}{{ end }}
+{{- with $all }}
 {{ toYaml . }}
 {{- end }}
 {{- end }}
@@ -33,10 +44,7 @@ helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace 
 {{/* Metadata of a Deployment or StatefulSet, besides its name: (list $ "learner" SETTINGS) */}}
 {{- define "dbqpg.workload" -}}
 {{- $settings := last . -}}
-labels: {{- include "dbqpg.labels" (list (first .) (index . 1)) | nindent 2 }}
-  {{- with $settings.labels }}
-  {{- toYaml . | nindent 2 }}
-  {{- end }}
+labels: {{- include "dbqpg.labels" (list (first .) (index . 1) $settings.labels) | nindent 2 }}
 {{- with $settings.annotations }}
 annotations: {{- toYaml . | nindent 2 }}
 {{- end }}
@@ -77,18 +85,11 @@ and optionally labels, annotations, serviceAccount, restartPolicy and imageSuffi
 {{- $settings := .settings -}}
 metadata:
   labels: {{- include "dbqpg.selector" (list $root .component) | nindent 4 }}
-    {{- range list $root.Values.commonLabels $settings.podLabels .labels }}
-    {{- with . }}
-    {{- toYaml . | nindent 4 }}
+    {{- with include "dbqpg.lines" (list $root.Values.commonLabels $settings.podLabels .labels) }}
+    {{- trim . | nindent 4 }}
     {{- end }}
-    {{- end }}
-  {{- if or $settings.podAnnotations .annotations }}
-  annotations:
-    {{- range list $settings.podAnnotations .annotations }}
-    {{- with . }}
-    {{- toYaml . | nindent 4 }}
-    {{- end }}
-    {{- end }}
+  {{- with include "dbqpg.lines" (list $settings.podAnnotations .annotations) }}
+  annotations: {{- trim . | nindent 4 }}
   {{- end }}
 spec:
   serviceAccountName: {{ .serviceAccount | default (include "dbqpg.serviceAccount" $root) }}
@@ -198,16 +199,11 @@ https://{{ include "dbqpg.name" . }}-coordinator.{{ .Release.Namespace }}.svc:70
 
 {{/* Whether the chart's own NATS servers are installed. */}}
 {{- define "dbqpg.ownNATS" -}}
-{{- not (or .Values.nats.external .Values.natschart.enabled) }}
-{{- end }}
-
-{{/* Beginning of the names of the objects of the servers, whichever chart's. */}}
-{{- define "dbqpg.nats" -}}
-{{- printf "%s-nats" (ternary .Release.Name (include "dbqpg.name" .) .Values.natschart.enabled) }}
+{{- not .Values.nats.external }}
 {{- end }}
 
 {{- define "dbqpg.natsURL" -}}
-{{- .Values.nats.external | default (printf "tls://%s.%s.svc:4222" (include "dbqpg.nats" .) .Release.Namespace) }}
+{{- .Values.nats.external | default (printf "tls://%s-nats.%s.svc:4222" (include "dbqpg.name" .) .Release.Namespace) }}
 {{- end }}
 
 {{/* A series' selector of this release: (list $ "learner") */}}
