@@ -73,7 +73,7 @@ func TestSnapshotIsBounded(t *testing.T) {
 		one.Tags = append(one.Tags, name)
 	}
 	largest := MaxRuns * length(r)
-	largest += MaxClients * length(client{name, math.MaxUint64, Response{Run: &r}})
+	largest += MaxClients * length(client{name, math.MaxUint64, strings.Repeat("f", 40), Response{Run: &r}})
 	largest += MaxExperiments * length(Experiment{one, start.Add(1)})
 	largest += MaxRuns * length(value) // each further value of an axis is at least one run
 	largest += MaxDrained*length(name) + MaxNodes*length(Node{name, text})

@@ -32,6 +32,7 @@ type Command struct {
 type Request struct {
 	Client string `json:"client,omitempty"` // unique to a process
 	Number uint64 `json:"number,omitempty"` // starts at 1 and grows with each of the client's requests
+	Hash   string `json:"hash,omitempty"`   // of the request, by the node that takes it
 }
 
 // Response is the answer to a command: either a Refusal or the operation's result.
@@ -103,12 +104,14 @@ func (s *State) Apply(c Command) Response {
 	}
 	last := s.client(c.Request.Client)
 	switch {
+	case c.Request.Number == last.Number && c.Request.Hash != last.Hash:
+		return *refused(Reused, "request %d was another one: give this one a number or key of its own", last.Number)
 	case c.Request.Number == last.Number:
 		return last.Answer
 	case c.Request.Number < last.Number:
 		return *refused(Forgotten, "request %d came after request %d: not repeated", c.Request.Number, last.Number)
 	}
-	last.Number, last.Answer = c.Request.Number, *o.apply(s)
+	last.Number, last.Hash, last.Answer = c.Request.Number, c.Request.Hash, *o.apply(s)
 	return last.Answer
 }
 
@@ -139,6 +142,7 @@ func (s *State) extendLeases() {
 type client struct {
 	Name   string   `json:"name"`
 	Number uint64   `json:"number"`
+	Hash   string   `json:"hash,omitempty"`
 	Answer Response `json:"answer"`
 }
 

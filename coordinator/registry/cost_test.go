@@ -24,7 +24,7 @@ func BenchmarkApply(b *testing.B) {
 		s.Apply(Command{Time: start, Take: &Take{Learner: "l", TTL: 3600, Run: run.Name}})
 	}
 	for i := range MaxClients {
-		s.Apply(Command{Time: start, Request: Request{fmt.Sprint("c", i), 1},
+		s.Apply(Command{Time: start, Request: Request{Client: fmt.Sprint("c", i), Number: 1},
 			Announce: &Announce{Node{"n1", "http://a"}}})
 	}
 	last := s.Runs[len(s.Runs)-1].Name

@@ -21,11 +21,13 @@ const (
 	Full       Code = "full"        // a limit on the state is reached
 	Drained    Code = "drained"     // the learner is to get no runs
 	Forgotten  Code = "forgotten"   // the client has sent a later request since
+	Reused     Code = "reused"      // the client has sent another request under that number or key
 )
 
 // codes are all codes of refusals.
 var codes = []Code{
 	Invalid, NotFound, Exists, NothingNow, StaleEpoch, NotRunning, WrongHash, Busy, Full, Drained, Forgotten,
+	Reused,
 }
 
 // Refuses reports whether it is the code of a refusal: others may have codes of their own.

@@ -132,17 +132,20 @@ func TestRequests(t *testing.T) {
 	c := newClock(t)
 	c.do("", Command{Submit: &Submit{spec("a", 1, 2, 3)}})
 	take := func(number uint64) Command {
-		return Command{Request: Request{"me", number}, Take: &Take{Learner: "l1", TTL: 1}}
+		return Command{Request: Request{Client: "me", Number: number}, Take: &Take{Learner: "l1", TTL: 1}}
 	}
 	first, again := c.do("", take(1)), c.do("", take(1))
 	if first.Run.Name != again.Run.Name || c.Run(runName("a", 2)).State != Queued {
 		t.Errorf("%+v, then %+v", first, again)
 	}
+	other := take(1)
+	other.Request.Hash = "other"
+	c.do(Reused, other)
 	c.do("", take(7))
 	c.do(Forgotten, take(1))
 	c.do(Invalid, take(0))
 	for i := range MaxClients {
-		c.do("", Command{Request: Request{fmt.Sprintf("other%d", i), 1}, Announce: &Announce{Node{"n1", "http://a"}}})
+		c.do("", Command{Request: Request{Client: fmt.Sprintf("other%d", i), Number: 1}, Announce: &Announce{Node{"n1", "http://a"}}})
 	}
 	if len(c.Clients) != MaxClients {
 		t.Errorf("%d clients", len(c.Clients))
@@ -153,8 +156,8 @@ func TestBadCommands(t *testing.T) {
 	bad := map[string]Command{
 		"none":           {},
 		"two":            {Steer: &Steer{Name: "a", Action: Cancel}, Remove: &Remove{"a"}},
-		"client without": {Request: Request{"", 1}, Steer: &Steer{Name: "a", Action: Cancel}},
-		"client's name":  {Request: Request{"a b", 1}, Steer: &Steer{Name: "a", Action: Cancel}},
+		"client without": {Request: Request{Number: 1}, Steer: &Steer{Name: "a", Action: Cancel}},
+		"client's name":  {Request: Request{Client: "a b", Number: 1}, Steer: &Steer{Name: "a", Action: Cancel}},
 		"learner's name": {Take: &Take{Learner: "a\nb", TTL: 1}},
 		"no lease":       {Take: &Take{Learner: "a"}},
 		"endless lease":  {Take: &Take{Learner: "a", TTL: math.MaxInt64}},
@@ -404,7 +407,7 @@ func TestSteering(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	s := New()
 	s.Apply(Command{Time: start, Submit: &Submit{spec("a", 1, 2)}})
-	s.Apply(Command{Time: start, Request: Request{"me", 1}, Take: &Take{Learner: "l", TTL: 1, Run: runName("a", 1)}})
+	s.Apply(Command{Time: start, Request: Request{Client: "me", Number: 1}, Take: &Take{Learner: "l", TTL: 1, Run: runName("a", 1)}})
 	f.Add(encoded(f, s)[len(header):])
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s, err := Decode(strings.NewReader(sealed(string(data))))
@@ -470,7 +473,7 @@ func BenchmarkCommit(b *testing.B) {
 			previous = hash(i)
 		}
 		i++
-		r := s.Apply(Command{Time: start, Request: Request{"me", uint64(i)}, Commit: &Commit{
+		r := s.Apply(Command{Time: start, Request: Request{Client: "me", Number: uint64(i)}, Commit: &Commit{
 			Hold: Hold{r.Run.Name, 1}, Previous: previous, Checkpoint: Checkpoint{uint64(i), hash(i), "x"},
 		}})
 		if r.Refusal != nil {

@@ -88,10 +88,23 @@ func (a *api) postCommand(_ context.Context, r *http.Request) (any, error) {
 	if err := registry.DecodeStrictly(data, &c); err != nil {
 		return nil, client.Errorf(client.Malformed, "not a command: %v", err)
 	}
+	own := "client " + c.Request.Client
 	if key := r.Header.Get("Idempotency-Key"); key != "" && c.Request == (registry.Request{}) {
-		c.Request = registry.Request{Client: fmt.Sprintf("key-%.20x", sha256.Sum256([]byte(key))), Number: 1}
+		c.Request, own = registry.Request{Client: "key", Number: 1}, "key "+key
+	}
+	if c.Request.Client != "" { // it is its sender's alone
+		by := ""
+		if r.TLS != nil {
+			by = who(r)
+		}
+		c.Request.Client, c.Request.Hash = hash(by, own), hash(string(data))
 	}
 	return a.execute(r, c)
+}
+
+// hash returns a name for texts.
+func hash(texts ...string) string {
+	return fmt.Sprintf("%.20x", sha256.Sum256([]byte(strings.Join(texts, "\n"))))
 }
 
 func (a *api) getRuns(_ context.Context, r *http.Request) (any, error) {

@@ -149,7 +149,7 @@ func newRun(run *registry.Run) web.Run {
 		},
 		Elapsed: number(run, "seconds_elapsed"), Logs: epochs.Logs(run.Home()),
 	}
-	if run.Checkpoint != nil {
+	if run.Checkpoint != nil && !store.Hidden(run.Checkpoint.Location) { // learners say where it is
 		w.Directory = path.Dir(path.Dir(run.Checkpoint.Location))
 	}
 	if run.Lease != nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/url"
 	"os"
@@ -138,6 +139,16 @@ func (b *Bucket) Get(ctx context.Context, key string) ([]byte, error) { return b
 
 // GetFrom reads the end of an object.
 func (b *Bucket) GetFrom(ctx context.Context, key string, offset int64) ([]byte, error) {
+	o, err := b.Open(ctx, key, offset)
+	if err != nil {
+		return nil, err
+	}
+	defer o.Close()
+	return readAll(o, 0)
+}
+
+// Open asks for an object, which the first Read begins to receive.
+func (b *Bucket) Open(ctx context.Context, key string, offset int64) (io.ReadCloser, error) {
 	if err := checkKey(key); err != nil {
 		return nil, err
 	}
@@ -147,21 +158,32 @@ func (b *Bucket) GetFrom(ctx context.Context, key string, offset int64) ([]byte,
 			return nil, err
 		}
 	}
-	object, err := b.client.GetObject(ctx, b.bucket, b.prefix+key, options)
+	o, err := b.client.GetObject(ctx, b.bucket, b.prefix+key, options)
 	if err != nil {
 		return nil, fmt.Errorf("get %s from %v: %w", key, b, err)
 	}
-	defer object.Close()
-	data, err := readAll(object, 0)
+	return &object{o, b, key}, nil
+}
+
+// object is an object being read.
+type object struct {
+	*minio.Object
+	bucket *Bucket
+	key    string
+}
+
+// Read implements [io.Reader].
+func (o *object) Read(p []byte) (int, error) {
+	n, err := o.Object.Read(p)
 	switch code := minio.ToErrorResponse(err).Code; {
-	case err == nil:
-		return data, nil
+	case err == nil || errors.Is(err, io.EOF):
+		return n, err
 	case code == minio.InvalidRange: // there is nothing after the offset
-		return nil, nil
+		return 0, io.EOF
 	case code == minio.NoSuchKey:
 		err = fs.ErrNotExist
 	}
-	return nil, fmt.Errorf("get %s from %v: %w", key, b, err)
+	return n, fmt.Errorf("get %s from %v: %w", o.key, o.bucket, err)
 }
 
 // Files asks for the objects under a prefix.

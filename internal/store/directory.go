@@ -11,6 +11,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/dbqpg/dbqpg/internal/atomicfile"
 )
@@ -98,21 +99,48 @@ func (d *Directory) Get(ctx context.Context, key string) ([]byte, error) {
 
 // GetFrom reads the end of a file.
 func (d *Directory) GetFrom(ctx context.Context, key string, offset int64) ([]byte, error) {
-	return d.do(ctx, "get", key, func(name string) ([]byte, error) {
-		file, err := os.Open(name)
+	return d.do(ctx, "get", key, func(string) ([]byte, error) {
+		file, size, err := d.open(key, offset)
 		if err != nil {
 			return nil, err
 		}
 		defer file.Close()
-		if _, err := file.Seek(offset, io.SeekStart); err != nil {
-			return nil, err
-		}
-		size := int64(0)
-		if info, err := file.Stat(); err == nil {
-			size = info.Size() - offset
-		}
-		return readAll(file, size)
+		return readAll(file, size-offset)
 	})
+}
+
+// Open opens a file.
+func (d *Directory) Open(ctx context.Context, key string, offset int64) (file io.ReadCloser, err error) {
+	_, err = d.do(ctx, "open", key, func(string) (_ []byte, err error) {
+		file, _, err = d.open(key, offset)
+		return nil, err
+	})
+	return file, err
+}
+
+// open opens a regular file, to be read from an offset on. Links that lead out of the store are not followed, since
+// others may write to it.
+func (d *Directory) open(key string, offset int64) (file *os.File, size int64, err error) {
+	root, err := os.OpenRoot(d.root)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer root.Close()
+	// A pipe would keep Open waiting for its writer.
+	if file, err = root.OpenFile(filepath.FromSlash(key), os.O_RDONLY|syscall.O_NONBLOCK, 0); err != nil {
+		return nil, 0, err
+	}
+	info, err := file.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("it is not a regular file")
+	}
+	if err == nil {
+		_, err = file.Seek(offset, io.SeekStart)
+	}
+	if err != nil {
+		return nil, 0, errors.Join(err, file.Close())
+	}
+	return file, info.Size(), nil
 }
 
 // readAll reads a file of at most MaxSize bytes, which is expected to have so many.
@@ -125,7 +153,7 @@ func readAll(file io.Reader, expected int64) ([]byte, error) {
 	return data.Bytes(), err
 }
 
-// Files walks a directory. It skips files that writers have not finished.
+// Files walks a directory. It skips files that writers have not finished, and links.
 func (d *Directory) Files(ctx context.Context, directory string) ([]File, error) {
 	if err := checkDirectory(directory); err != nil {
 		return nil, err
@@ -145,7 +173,7 @@ func (d *Directory) files(ctx context.Context, directory string) (files []File, 
 		if errors.Is(err, fs.ErrNotExist) { // removed meanwhile, or never created
 			return nil
 		}
-		if err != nil || entry.IsDir() || strings.HasSuffix(name, atomicfile.Suffix) {
+		if err != nil || !entry.Type().IsRegular() || strings.HasSuffix(name, atomicfile.Suffix) {
 			return err
 		}
 		info, err := entry.Info()

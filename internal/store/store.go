@@ -9,8 +9,10 @@ package store
 import (
 	"context"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
+	"path"
 	"strings"
 	"time"
 )
@@ -28,6 +30,9 @@ type Store interface {
 	// Append makes data the contents of key, whose first bytes, as many as there, are there already. Readers may see
 	// part of it, and a reader that has the file open sees it grow.
 	Append(ctx context.Context, key string, data []byte, there int) error
+	// Open reads the contents of key from an offset in bytes on, none if that is its end or beyond it. The error, of
+	// Open or the first Read, wraps fs.ErrNotExist if there are none.
+	Open(ctx context.Context, key string, offset int64) (io.ReadCloser, error)
 	// Get returns the contents of key. The error wraps fs.ErrNotExist if there are none.
 	Get(ctx context.Context, key string) ([]byte, error)
 	// GetFrom returns the contents of key from an offset in bytes on, none if that is its end or beyond it.
@@ -77,6 +82,11 @@ func OpenExisting(ctx context.Context, name string) (Store, error) {
 		}
 	}
 	return Open(ctx, name)
+}
+
+// Hidden reports whether a key is in a hidden directory, whose files are for its owner alone.
+func Hidden(key string) bool {
+	return strings.HasPrefix(key, ".") && strings.Contains(key, "/") || strings.Contains(path.Dir(key), "/.")
 }
 
 // within returns f's result, or ctx's error if that comes first.

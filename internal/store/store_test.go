@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,7 +11,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/dbqpg/dbqpg/internal/atomicfile"
 	"github.com/dbqpg/dbqpg/internal/store"
@@ -161,6 +164,43 @@ func TestNames(t *testing.T) {
 		_, err := store.Open(t.Context(), c.name)
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%q: error %v, want %q", c.name, err, c.want)
+		}
+	}
+}
+
+// Neither a link that leads out of a shared directory nor a pipe in it is read, or listed.
+func TestDirectoryIsItsOwnFiles(t *testing.T) {
+	root, secret := t.TempDir(), filepath.Join(t.TempDir(), "key.pem")
+	if err := os.WriteFile(secret, []byte("private"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, to := range map[string]string{"file.txt": secret, "directory": filepath.Dir(secret)} {
+		if err := os.Symlink(to, filepath.Join(root, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := syscall.Mkfifo(filepath.Join(root, "pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	s := store.Local(root)
+	for _, key := range []string{"file.txt", "directory/key.pem", "directory", "pipe", "."} {
+		if data, err := s.Get(ctx, key); err == nil || errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: %q, %v", key, data, err)
+		}
+	}
+	if files, err := s.Files(ctx, "."); err != nil || len(files) > 0 {
+		t.Errorf("files %v, %v", files, err)
+	}
+}
+
+func TestHidden(t *testing.T) {
+	for key, want := range map[string]bool{
+		"a/b": false, ".lock": false, "a/.lock": false, "a/b.c/d": false, ".ssh/id": true, "a/.ssh/id": true, "a/.b/c/d": true,
+	} {
+		if store.Hidden(key) != want {
+			t.Errorf("%s: %t", key, !want)
 		}
 	}
 }

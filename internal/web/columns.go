@@ -1,10 +1,12 @@
 package web
 
 import (
+	"bufio"
 	"bytes"
 	"container/list"
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"math"
 	"path"
@@ -16,8 +18,14 @@ import (
 	"github.com/dbqpg/dbqpg/internal/store"
 )
 
-// maxCached bounds the memory of cached columns, in bytes. The least recently used tables are dropped first.
-const maxCached = 128 << 20
+const (
+	// maxCached bounds the memory of cached columns, in bytes. The least recently used tables are dropped first.
+	maxCached = 128 << 20
+	// A table is read as far as it has at most so many columns, cells that are kept, and bytes in a line.
+	maxColumns = 256
+	maxCells   = 8 << 20
+	maxLine    = 64 << 10
+)
 
 // columns caches columns of the runs' tables, progress.csv and evaluations.csv, and reads only the rows added to them.
 type columns struct {
@@ -111,61 +119,62 @@ func (t *table) update(ctx context.Context, in store.Store, wanted []string) err
 		t.all, t.asked = t.all || len(wanted) == 0, append(t.asked, wanted...)
 		t.forget()
 	}
-	data, err := in.GetFrom(ctx, t.key, t.offset-int64(len(t.last)))
+	file, err := in.Open(ctx, t.key, t.offset-int64(len(t.last)))
+	if err == nil {
+		defer file.Close()
+		same := make([]byte, len(t.last))
+		if _, err = io.ReadFull(file, same); err == nil && bytes.Equal(same, t.last) {
+			err = t.parse(file)
+		} else if err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			t.forget() // another file: a run that was resumed from an earlier iteration, or began anew
+			return t.update(ctx, in, wanted)
+		}
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		t.forget()
 		return nil
 	}
-	if err != nil {
-		return err
-	}
-	fresh, same := bytes.CutPrefix(data, t.last)
-	if !same { // another file: a run that was resumed from an earlier iteration, or began anew
-		t.forget()
-		if fresh, err = in.GetFrom(ctx, t.key, 0); err != nil {
-			return err
-		}
-	}
-	t.parse(fresh)
-	return nil
+	return err
 }
 
 func (t *table) forget() {
 	t.header, t.values, t.rows, t.offset, t.last = nil, nil, 0, 0, nil
 }
 
-// parse adds whole lines.
-func (t *table) parse(data []byte) {
-	data = data[:bytes.LastIndexByte(data, '\n')+1]
-	if len(data) == 0 {
-		return
-	}
+// parse adds whole lines. One that has not as many cells as the header is no row.
+func (t *table) parse(file io.Reader) error {
+	in := bufio.NewReaderSize(file, maxLine)
 	if t.header == nil {
-		first, _, _ := bytes.Cut(data, []byte("\n"))
-		t.offset, data = t.offset+int64(len(first)+1), data[len(first)+1:]
-		t.last = append(slices.Clone(first), '\n')
+		first, err := in.ReadSlice('\n')
+		if err != nil || bytes.Count(first, []byte(",")) >= maxColumns {
+			return unended(err)
+		}
+		t.offset, t.last = int64(len(first)), slices.Clone(first)
+		t.header = strings.Split(strings.TrimSuffix(string(first), "\n"), ",")
 		t.values = map[string][]float32{}
-		for _, name := range strings.Split(string(first), ",") {
-			t.header = append(t.header, name)
+		for _, name := range t.header {
 			if t.all || slices.Contains(t.asked, name) {
-				t.values[name] = make([]float32, 0, bytes.Count(data, []byte("\n")))
+				t.values[name] = []float32{}
 			}
 		}
-		if len(data) == 0 {
-			return
-		}
 	}
-	kept := make([][]float32, 0, len(t.header)) // nil: not wanted; up to the last that is
+	kept := make([][]float32, len(t.header)) // nil: not wanted
 	for i, name := range t.header {
-		if values := t.values[name]; values != nil {
-			kept = append(kept, make([][]float32, i-len(kept))...)
-			kept = append(kept, values)
-		}
+		kept[i] = t.values[name]
 	}
-	for line := range bytes.Lines(data) {
+	var err error
+	var last []byte
+	for t.rows*len(t.values) < maxCells {
+		var line []byte
+		if line, err = in.ReadSlice('\n'); err != nil {
+			break
+		}
 		t.offset += int64(len(line))
-		t.last = line
+		last = append(last[:0], line...)
 		line = line[:len(line)-1]
+		if bytes.Count(line, []byte(",")) != len(t.header)-1 {
+			continue
+		}
 		for i := range kept {
 			field, rest, _ := bytes.Cut(line, []byte(","))
 			line = rest
@@ -175,12 +184,23 @@ func (t *table) parse(data []byte) {
 		}
 		t.rows++
 	}
-	t.last = slices.Clone(t.last)
+	if last != nil {
+		t.last = last
+	}
 	for i, values := range kept {
 		if values != nil {
 			t.values[t.header[i]] = values
 		}
 	}
+	return unended(err)
+}
+
+// unended drops the error of a line that has not ended, or is too long to be one.
+func unended(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, bufio.ErrBufferFull) {
+		return nil
+	}
+	return err
 }
 
 // parseNumber returns a finite number, or NaN.

@@ -1,9 +1,11 @@
 package web
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -31,8 +33,8 @@ const (
 	readers = 8
 	// tailSize is enough for the last rows of a progress.csv, in bytes.
 	tailSize = 4 << 10
-	// maxConfig bounds a configuration file, in bytes; a complete one has less than 4 KiB.
-	maxConfig = 64 << 10
+	// maxSmall bounds what is read of a run's small files, in bytes; a complete configuration has less than 4 KiB.
+	maxSmall = 256 << 10
 	// A scan is followed by another after a pause of scanPause or, if that is longer, of ten times its duration, once
 	// somebody asks.
 	scanPause = time.Second
@@ -166,6 +168,9 @@ func newest(files []store.File) map[string]*known {
 	directories := map[string]*known{}
 	for _, f := range files {
 		directory := path.Dir(f.Key)
+		if store.Hidden(f.Key) {
+			continue
+		}
 		k := directories[directory]
 		if k == nil {
 			k = new(known)
@@ -211,8 +216,8 @@ func (k *known) read(ctx context.Context, in store.Store, was *known) error {
 		}
 		return err
 	}
-	if k.config != was.config && k.config.Size <= maxConfig {
-		data, err := in.Get(ctx, k.config.Key)
+	if k.config != was.config {
+		data, err := readSmall(ctx, in, k.config.Key)
 		if err != nil {
 			return gone(err)
 		}
@@ -226,14 +231,17 @@ func (k *known) read(ctx context.Context, in store.Store, was *known) error {
 		k.end(tail)
 	}
 	if k.evaluations != was.evaluations && k.evaluations.Size > 0 {
-		data, err := in.Get(ctx, k.evaluations.Key)
+		file, err := in.Open(ctx, k.evaluations.Key, 0)
+		if err == nil {
+			k.run.Best, err = bestOf(file)
+			file.Close()
+		}
 		if err != nil {
 			return gone(err)
 		}
-		k.run.Best = bestOf(data)
 	}
 	if k.ended = (progress.Outcome{}); k.outcome.Key != "" {
-		data, err := in.Get(ctx, k.outcome.Key)
+		data, err := readSmall(ctx, in, k.outcome.Key)
 		if err == nil {
 			err = yaml.Unmarshal(data, &k.ended)
 		}
@@ -321,15 +329,28 @@ func (k *known) end(tail []byte) {
 }
 
 // bestOf returns the highest mean return in an evaluations.csv.
-func bestOf(data []byte) Number {
-	best := None
-	for line := range bytes.Lines(data) {
-		mean := numberAt(bytes.TrimRight(line, "\n"), evaluationColumns, "mean_action_return")
+func bestOf(file io.Reader) (Number, error) {
+	best, lines := None, bufio.NewScanner(file)
+	for lines.Scan() {
+		mean := numberAt(lines.Bytes(), evaluationColumns, "mean_action_return")
 		if mean.given() && !(mean <= best) {
 			best = mean
 		}
 	}
-	return best
+	if errors.Is(lines.Err(), bufio.ErrTooLong) { // the rest is no table
+		return best, nil
+	}
+	return best, lines.Err()
+}
+
+// readSmall reads a small file, or the beginning of one that is not.
+func readSmall(ctx context.Context, in store.Store, key string) ([]byte, error) {
+	file, err := in.Open(ctx, key, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return io.ReadAll(io.LimitReader(file, maxSmall))
 }
 
 // lock is what is known of a run's lock.
@@ -347,7 +368,7 @@ func (d *Directory) locked(key string) lock {
 	if !ok || key == "" {
 		return unknown
 	}
-	file, err := os.Open(filepath.Join(local.String(), filepath.FromSlash(key)))
+	file, err := os.OpenInRoot(local.String(), filepath.FromSlash(key))
 	if err != nil {
 		return unknown
 	}

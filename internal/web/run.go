@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/http"
 	"path"
@@ -20,6 +21,7 @@ import (
 	"github.com/dbqpg/dbqpg/internal/config"
 	"github.com/dbqpg/dbqpg/internal/epochs"
 	"github.com/dbqpg/dbqpg/internal/progress"
+	"github.com/dbqpg/dbqpg/internal/store"
 )
 
 const (
@@ -84,7 +86,7 @@ func (s *server) run(r *http.Request) (any, error) {
 	var builds []byte
 	if s.columns != nil && run.Directory != "" {
 		read := func(name string) ([]byte, error) {
-			data, err := s.Source.Store().Get(r.Context(), path.Join(run.Directory, name))
+			data, err := readSmall(r.Context(), s.Source.Store(), path.Join(run.Directory, name))
 			if errors.Is(err, fs.ErrNotExist) {
 				return nil, nil
 			}
@@ -131,7 +133,7 @@ func (s *server) files(ctx context.Context, run *Run) ([]File, error) {
 			if directory != "." {
 				name = strings.TrimPrefix(f.Key, directory+"/")
 			}
-			if !strings.HasPrefix(path.Base(name), ".") {
+			if !strings.HasPrefix(path.Base(name), ".") && !store.Hidden(f.Key) {
 				files = append(files, File{prefix + name, f.Size, f.Modified, f.Key})
 			}
 		}
@@ -317,20 +319,19 @@ func (s *server) file(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, &failure{http.StatusNotFound, text})
 		return
 	}
-	s.downloads.Lock() // one at a time: a file is in memory
-	defer s.downloads.Unlock()
-	data, err := s.Source.Store().Get(r.Context(), files[i].key)
+	file, err := s.Source.Store().Open(r.Context(), files[i].key, 0)
 	if err != nil {
 		s.fail(w, r, err)
 		return
 	}
+	defer file.Close()
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(downloadTimeout)) // else the server's holds
 	h := w.Header()
 	h.Set("Content-Type", "application/octet-stream")
-	h.Set("Content-Length", strconv.Itoa(len(data)))
+	h.Set("Content-Length", strconv.FormatInt(files[i].Size, 10))
 	name := strings.ReplaceAll(run.Name, "/", "_") + "_" + path.Base(wanted)
 	h.Set("Content-Disposition", fmt.Sprintf("attachment; filename=%q", name))
-	_, _ = w.Write(data) // the client may be gone
+	_, _ = io.CopyN(w, file, files[i].Size) // if less is sent, the server ends the connection
 }
 
 // downloadTimeout is how long a file may take to be sent.

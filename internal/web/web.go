@@ -32,7 +32,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/dbqpg/dbqpg/internal/progress"
@@ -160,8 +159,7 @@ func (s *server) admit(r *http.Request) (*http.Request, error) {
 
 type server struct {
 	Config
-	columns   *columns // nil without a store
-	downloads sync.Mutex
+	columns *columns // nil without a store
 }
 
 // asset is an embedded file.

@@ -1,9 +1,12 @@
 package web
 
 import (
+	"bytes"
+	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
@@ -369,13 +372,18 @@ func FuzzTable(f *testing.F) {
 	f.Add([]byte("iteration\n\n\n,,,\n1e999\nnan,inf\n"), 3)
 	f.Fuzz(func(t *testing.T, data []byte, cut int) {
 		whole, parts := table{all: true}, table{all: true}
-		whole.parse(data)
+		parse := func(t *testing.T, to *table, data []byte) {
+			if err := to.parse(bytes.NewReader(data)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		parse(t, &whole, data)
 		k := &known{run: Run{Row: Row{Return: None}}}
 		k.end(data)
 		k.configure(data, "runs/r")
 		cut = min(max(0, cut), len(data))
-		parts.parse(data[:cut])
-		parts.parse(data[parts.offset:])
+		parse(t, &parts, data[:cut])
+		parse(t, &parts, data[parts.offset:])
 		if whole.rows != parts.rows || whole.offset != parts.offset {
 			t.Fatalf("%d rows, %d bytes at once; %d rows, %d bytes in parts", whole.rows, whole.offset, parts.rows, parts.offset)
 		}
@@ -385,4 +393,71 @@ func FuzzTable(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A table of many columns and empty lines costs no more memory than its file has bytes, and rows that are none are left out.
+func TestHostileTables(t *testing.T) {
+	root := t.TempDir()
+	var header []string
+	for i := range 1000 {
+		header = append(header, fmt.Sprint("c", i))
+	}
+	write(t, filepath.Join(root, "run", "wide"), strings.Join(header, ",")+"\n"+strings.Repeat("\n", 250_000))
+	write(t, filepath.Join(root, "run", "blank"), "a,b\n"+strings.Repeat("\n", 250_000)+"1,2\n3\n4,5,6\n7,8\n")
+	write(t, filepath.Join(root, "run", "long"), "a,b\n1,2\n3,"+strings.Repeat("4", 1<<20)+"\n5,6\n")
+	kept := newColumns(store.Local(root))
+	for name, want := range map[string][]float32{"wide": nil, "blank": {1, 7}, "long": {1}} {
+		for range 2 {
+			found, err := kept.read(t.Context(), "run", name)
+			if err != nil || !slices.Equal(found["a"], want) {
+				t.Errorf("%s: %d columns, %d rows, %v", name, len(found), len(found["a"]), err)
+			}
+		}
+	}
+	if kept.bytes > 1<<20 {
+		t.Errorf("%d bytes are kept", kept.bytes)
+	}
+}
+
+// A reader that stalls keeps nobody else from downloading.
+func TestStalledDownload(t *testing.T) {
+	root := t.TempDir()
+	write(t, filepath.Join(root, "a/config.yaml"), "env: Hopper-v5\n")
+	write(t, filepath.Join(root, "a/log.txt"), strings.Repeat("x", 64<<20)) // more than sockets hold
+	server := httptest.NewServer(Handler(Config{Source: NewDirectory(store.Local(root))}))
+	defer server.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for range 2 { // the first is not read before the second is answered
+		request, err := http.NewRequestWithContext(ctx, "GET", server.URL+"/data/file?name=a&file=log.txt", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		if response.StatusCode != 200 || response.ContentLength != 64<<20 {
+			t.Fatal(response.Status, response.ContentLength)
+		}
+	}
+}
+
+// Nothing in a hidden directory is shown, whatever a run calls its directory.
+func TestHiddenDirectories(t *testing.T) {
+	root := t.TempDir()
+	for _, name := range []string{"a/config.yaml", "a/.git/config", ".ssh/config.yaml", ".ssh/id"} {
+		write(t, filepath.Join(root, name), "env: Hopper-v5\n")
+	}
+	d := NewDirectory(store.Local(root))
+	if runs, err := d.Runs(t.Context()); err != nil || len(runs) != 1 || runs[0].Name != "a" {
+		t.Errorf("%+v, %v", runs, err)
+	}
+	s := &server{Config: Config{Source: d}, columns: newColumns(d.Store())}
+	for directory, want := range map[string]int{"a": 1, ".ssh": 0} {
+		if files, err := s.files(t.Context(), &Run{Directory: directory}); err != nil || len(files) != want {
+			t.Errorf("%s: %+v, %v", directory, files, err)
+		}
+	}
 }
