@@ -107,9 +107,9 @@ func TestDocumentation(t *testing.T) {
 	}
 	trained := t.TempDir()
 	for run, arguments := range map[string]string{
-		"Swimmer-v2/npg-uapg-s1":  "--env Swimmer-v2",
-		"Swimmer-v5/trpo-mc-s1": "--env Swimmer-v5",
-		"Swimmer-v5/trpo-mc-s2": "--env Swimmer-v5 --seed 2",
+		"Swimmer-v2/npg-uapg-s1": "--env Swimmer-v2",
+		"Swimmer-v5/trpo-mc-s1":  "--env Swimmer-v5",
+		"Swimmer-v5/trpo-mc-s2":  "--env Swimmer-v5 --seed 2",
 	} {
 		cmd := exec.Command(filepath.Join(programs, "learner"), append(strings.Fields(arguments), "--iterations", "2", "--batch", "1000", "--evaluate-every", "2",
 			"--listen", "127.0.0.1:0", "--run-dir", "runs/"+run)...)

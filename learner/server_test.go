@@ -83,8 +83,9 @@ func TestNoServer(t *testing.T) {
 	}
 }
 
-// A learner that another one of the same run has taken over from stops and says so. Nothing is lost: each has its own
-// directory, and the one that was stopped can go on later, and take over in its turn.
+// A second learner of a run is refused while the first answers. While the first hangs the second takes over, and the first
+// stops and says so once it goes on. Nothing is lost: each has its own directory, and the one that was stopped can go on
+// later, and take over in its turn.
 func TestSuperseded(t *testing.T) {
 	t.Parallel()
 	e := examples[0]
@@ -93,7 +94,10 @@ func TestSuperseded(t *testing.T) {
 	superseded := start(t, "learner", e.externally(first, url, "--iterations", "1000000")...)
 	superseded.MayFail()
 	superseded.iterations(1)
+	start(t, "learner", e.externally(newDirectory(t), url)...).fail("another learner trains", "--run-dir")
+	superseded.Signal(syscall.SIGSTOP)
 	start(t, "learner", e.externally(second, url)...).Succeed()
+	superseded.Signal(syscall.SIGCONT)
 	superseded.fail("another learner has taken over this run", "epoch 2")
 	e.requireReference(t, second)
 
