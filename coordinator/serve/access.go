@@ -56,7 +56,6 @@ func (a *api) admit(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		urls := a.urls()
 		w.Header().Set(client.NodesHeader, strings.Join(urls, ","))
-		w.Header().Set(client.LeaderHeader, a.Leader().URL)
 		// A name that leads to another node was not pointed here by a stranger either.
 		if err := sameorigin.Check(r, sameorigin.Names(append(urls, a.url)...)...); err != nil {
 			a.fail(w, client.Errorf(client.Forbidden, "%v", err))
