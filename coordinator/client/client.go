@@ -213,10 +213,7 @@ func (c *Client) learn(node string, err error) (again bool) {
 	switch {
 	case err == nil || errors.As(err, &refusal):
 		return false
-	case !errors.As(err, &answer):
-		c.nodes.fail(node)
-		return true
-	case answer.Code == Unavailable || answer.Code == Disk:
+	case !errors.As(err, &answer), answer.Code == Unavailable, answer.Code == Disk:
 		c.nodes.pass(node)
 		return true
 	}
@@ -247,7 +244,6 @@ func (c *Client) attempt(
 	defer response.Body.Close()
 	if urls := response.Header.Get(NodesHeader); urls != "" {
 		c.nodes.add(strings.Split(urls, ","))
-		c.nodes.prefer(response.Header.Get(LeaderHeader))
 	}
 	return decode(response, result)
 }

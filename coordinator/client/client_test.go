@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -81,49 +80,6 @@ func TestFindsNode(t *testing.T) {
 	}
 	if len(numbers) != 3 || numbers[0] != numbers[1] || numbers[0].Number != 1 || numbers[2].Number != 2 {
 		t.Errorf("requests %+v", numbers)
-	}
-}
-
-// A client goes to the leader that an answer names, and back, for good, if it cannot reach that one.
-func TestLeaderIsAsked(t *testing.T) {
-	asked := map[string]int{}
-	node := func(name, leader string) string {
-		return listen(t, func(w http.ResponseWriter, r *http.Request) {
-			asked[name]++
-			w.Header().Set(NodesHeader, leader)
-			w.Header().Set(LeaderHeader, leader)
-			io.WriteString(w, `{}`)
-		})
-	}
-	tried := make(chan struct{}, 9)
-	away, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var trying sync.WaitGroup
-	trying.Go(func() {
-		for {
-			conn, err := away.Accept()
-			if err != nil {
-				return
-			}
-			tried <- struct{}{}
-			conn.Close()
-		}
-	})
-	defer trying.Wait()
-	defer away.Close()
-	reached := connect(t, node("follower", node("leader", "")))
-	outside := connect(t, node("only", "http://"+away.Addr().String()))
-	for range 3 {
-		for _, c := range []*Client{reached, outside} {
-			if _, err := c.Nodes(deadline(t)); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	if asked["follower"] != 1 || asked["leader"] != 2 || asked["only"] != 3 || len(tried) == 0 || len(tried) > 2 { // net/http tries twice
-		t.Errorf("asked %v; %d tries in vain", asked, len(tried))
 	}
 }
 

@@ -1,7 +1,7 @@
 // Package client makes requests to the coordinator, for its command line and for learners.
 //
 // A [Client] is given the URLs of one or more nodes, any of which has the leader answer. It learns the URLs of the
-// rest, prefers the leader if it can reach it, and repeats a request, under the same number, until it is answered or
+// rest, and repeats a request, under the same number, until it is answered or
 // the context is done: so each is executed once, whichever nodes are lost meanwhile. A refusal by the coordinator is a
 // *[registry.Refusal], whose Code says why:
 //

@@ -145,8 +145,6 @@ const (
 	MaxWait = time.Minute
 	// NodesHeader is the header that lists the nodes' URLs in every answer, separated by commas.
 	NodesHeader = "Dbqpg-Nodes"
-	// LeaderHeader is the header with the URL of the leader, which answers sooner than nodes that forward.
-	LeaderHeader = "Dbqpg-Leader"
 )
 
 // values returns the query in its HTTP form.

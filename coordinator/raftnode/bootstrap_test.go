@@ -85,7 +85,7 @@ func TestSpentVotes(t *testing.T) {
 		t.Fatal(err)
 	}
 	n, err := start(Config{ID: "n2", Log: slog.New(slog.DiscardHandler), Timing: timing},
-		parts{store, wireless, nil, nil}, false)
+		parts{store, wireless, silent, nil}, false)
 	if err != nil {
 		t.Fatal(err)
 	}

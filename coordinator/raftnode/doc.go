@@ -10,6 +10,9 @@
 // All of it has checksums, which are verified when the node starts; a node with damaged records does not start. Without
 // its records beside the name it is as one with an empty directory, except that it forms no cluster.
 //
+// Nodes compare the SHA-256 of their states, after every 256th command: one that differs from most others, as after an
+// error of its memory, stops.
+//
 // # Reading
 //
 // [Node.Read] is linearizable: it sees every command answered before it began. Before it reads, the leader applies

@@ -26,8 +26,11 @@ type NotLeaderError struct {
 }
 
 func (e *NotLeaderError) Error() string {
-	if e.Leader.ID == "" {
+	switch {
+	case e.Leader.ID == "":
 		return "this node does not lead, and knows no leader"
+	case e.Leader.URL == "":
+		return fmt.Sprintf("this node does not lead: %s does, which has not announced its URL yet", e.Leader.ID)
 	}
 	return fmt.Sprintf("this node does not lead: ask %s at %s", e.Leader.ID, e.Leader.URL)
 }

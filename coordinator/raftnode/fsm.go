@@ -19,6 +19,7 @@ type machine struct {
 	changed chan struct{} // closed and replaced when a run changes
 	stopped error         // why no more entries are applied; nil: they are
 	stop    chan struct{} // closed when stopped is set
+	digests []digest      // the last ones
 }
 
 func newMachine() *machine {
@@ -33,9 +34,8 @@ func (m *machine) Apply(entry *raft.Log) any {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var other registry.VersionError
-	if errors.As(err, &other) && m.stopped == nil {
-		m.stopped = fmt.Errorf("entry %d of the log: %w", entry.Index, err)
-		close(m.stop)
+	if errors.As(err, &other) {
+		m.halt(fmt.Errorf("entry %d of the log: %w", entry.Index, err))
 	}
 	if err = cmp.Or(m.stopped, err); err != nil {
 		return registry.Response{Refusal: &registry.Refusal{Code: registry.Invalid, Message: err.Error()}}
@@ -45,7 +45,18 @@ func (m *machine) Apply(entry *raft.Log) any {
 	if m.state.Changed != before {
 		m.wake()
 	}
+	if m.state.Index%digestEvery == 0 {
+		go m.note(m.state.Clone())
+	}
 	return response
+}
+
+// halt stops the node. The caller holds mu.
+func (m *machine) halt(err error) {
+	if m.stopped == nil {
+		m.stopped = err
+		close(m.stop)
+	}
 }
 
 func (m *machine) wake() {

@@ -103,6 +103,7 @@ func (n *Node) describe(h *probeReply) {
 		for _, node := range s.Nodes {
 			h.URLs = append(h.URLs, node.URL)
 		}
+		h.Digests = slices.Clone(n.machine.digests)
 	})
 }
 

@@ -94,7 +94,10 @@ func start(c Config, p parts, forms bool) (*Node, error) {
 	}
 	go n.filter.run(n.raft.AppliedIndex)
 	n.watchEnd()
+	comparing, cancel := context.WithCancel(context.Background())
+	go n.compare(comparing, c.Timing.orDefault().SnapshotInterval)
 	go func() {
+		defer cancel()
 		select {
 		case <-n.machine.stop:
 			n.raft.Shutdown()

@@ -29,6 +29,7 @@ type probeReply struct {
 	URLs      []string `json:"urls,omitempty"`      // of the cluster's nodes
 	Applied   uint64   `json:"applied,omitempty"`   // index of the last log entry that it has applied
 	Addresses []string `json:"addresses,omitempty"` // of its cluster's nodes
+	Digests   []digest `json:"digests,omitempty"`   // of its state
 }
 
 // probedConn is a connection from another node that answers a probe and hands everything else to raft.

@@ -49,7 +49,7 @@ func TestSnapshotToCandidate(t *testing.T) {
 		servers("n1", "n2", "n3")); err != nil {
 		t.Fatal(err)
 	}
-	n, err := start(config, parts{store, wireless, nil, nil}, false)
+	n, err := start(config, parts{store, wireless, silent, nil}, false)
 	if err != nil {
 		t.Fatal(err)
 	}

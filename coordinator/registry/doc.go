@@ -48,7 +48,9 @@
 // A client that got no answer sends its request again. A [Command] can carry a [Request] that identifies it: a
 // client, and a number that grows with each of its requests. Each client's last number and the answer to it are part
 // of the state, so a request that arrives again gets the same answer and changes nothing, whichever node is the
-// leader by then. One that arrives after its client has sent a later request is refused and never repeated.
+// leader by then. One that arrives after its client has sent a later request is refused and never repeated, and so is
+// another request under the same number. A node derives the name from the client's own and the sender's identity: nobody
+// can use up another's numbers.
 //
 // # Versions
 //

@@ -56,7 +56,6 @@ func (a *api) admit(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		urls := a.urls()
 		w.Header().Set(client.NodesHeader, strings.Join(urls, ","))
-		w.Header().Set(client.LeaderHeader, a.Leader().URL)
 		// A name that leads to another node was not pointed here by a stranger either.
 		if err := sameorigin.Check(r, sameorigin.Names(append(urls, a.url)...)...); err != nil {
 			a.fail(w, client.Errorf(client.Forbidden, "%v", err))
@@ -99,6 +98,16 @@ func (a *api) sender(r *http.Request) (s sender) {
 	return s
 }
 
+// unkept ends the connection after each request without a valid certificate or token.
+func (a *api) unkept(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.TLS != nil && len(r.TLS.PeerCertificates) == 0 && a.sender(r).role == "" {
+			w.Header().Set("Connection", "close")
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
 // who names a request's sender: by role and name or, without credentials, by address.
 func who(r *http.Request) string {
 	s := senderOf(r)
@@ -128,7 +137,11 @@ func (a *api) checkToken(token string) error {
 
 // require returns an error if a request's sender has none of the rights.
 func require(r *http.Request, any right) error {
-	if role := senderOf(r).role; rights(role)&any == 0 {
+	switch role := senderOf(r).role; {
+	case role == "":
+		return client.Errorf(client.Forbidden, "the request has neither a valid certificate nor a valid token: give "+
+			"--credentials, or --token-file with one that has not been revoked (docs/security.md)")
+	case rights(role)&any == 0:
 		return client.Errorf(client.Forbidden, "the role %q may not do that: see docs/security.md", role)
 	}
 	return nil

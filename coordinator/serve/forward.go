@@ -57,8 +57,7 @@ func (a *api) forward(
 		Rewrite: func(p *httputil.ProxyRequest) { p.Out = out }, Transport: a.others, FlushInterval: -1,
 		ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelDebug), ErrorHandler: unavailable,
 		ModifyResponse: func(response *http.Response) error {
-			response.Header.Del(client.NodesHeader) // this node's answer has both
-			response.Header.Del(client.LeaderHeader)
+			response.Header.Del(client.NodesHeader) // this node's answer has it
 			answered.Reset(answerTimeout)
 			extend(w)
 			return nil

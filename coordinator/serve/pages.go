@@ -17,6 +17,7 @@ import (
 	"github.com/dbqpg/dbqpg/coordinator/registry"
 	"github.com/dbqpg/dbqpg/coordinator/sweep"
 	"github.com/dbqpg/dbqpg/internal/epochs"
+	"github.com/dbqpg/dbqpg/internal/pause"
 	"github.com/dbqpg/dbqpg/internal/store"
 	"github.com/dbqpg/dbqpg/internal/web"
 )
@@ -24,8 +25,6 @@ import (
 const (
 	// refreshEvery is the time between two reads of a registry without changes, while somebody looks at the pages.
 	refreshEvery = time.Second
-	// openTimeout bounds the time to open the workers' store.
-	openTimeout = 10 * time.Second
 	// pagesTimeout is how long the leader may take to begin its answer to another node's page.
 	pagesTimeout = 2 * time.Minute
 )
@@ -49,20 +48,18 @@ type shown struct {
 }
 
 // pages returns the handler of the pages. The leader answers their requests for data.
-func (c *Config) pages(ctx context.Context, a *api) http.HandlerFunc {
+func (c *Config) pages(a *api) http.HandlerFunc {
 	p := &pages{api: a}
 	if c.Checkpoints != "" {
-		opening, cancel := context.WithTimeout(ctx, openTimeout)
-		defer cancel()
-		if kept, err := store.OpenExisting(opening, c.Checkpoints); err == nil {
+		if kept, err := store.Expect(c.Checkpoints); err == nil {
 			p.kept = kept
 		} else { // no experiment depends on it
-			c.Log.Warn("no curves and files: restart this node once its --checkpoints can be reached", "error", err)
+			c.Log.Warn("no curves and files: --checkpoints cannot be used", "error", err)
 		}
 	}
 	config := web.Config{Source: p, Actions: p, Log: c.Log}
 	if player, err := url.Parse(c.Play); err == nil && c.Play != "" { // Run has checked it
-		config.Live = web.Relay(player)
+		config.Live = p.watched(web.Relay(player))
 	}
 	here := web.Handler(config)
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -77,6 +74,44 @@ func (c *Config) pages(ctx context.Context, a *api) http.HandlerFunc {
 		}
 		here.ServeHTTP(w, r)
 	}
+}
+
+const (
+	maxViewers = 4               // of one user at the same time
+	checkEvery = 2 * time.Second // whether a viewer's user may still look
+)
+
+// watched lets each user have a few viewers, as long as they may look.
+func (p *pages) watched(live http.Handler) http.Handler {
+	var mu sync.Mutex
+	viewers := map[string]int{}
+	count := func(user string, n int) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		if viewers[user] += n; viewers[user] == 0 {
+			delete(viewers, user)
+		}
+		return viewers[user] <= maxViewers
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		user := who(r)
+		defer count(user, -1)
+		if !count(user, +1) {
+			text := fmt.Sprintf("you watch %d robots already: close one of the pages", maxViewers)
+			http.Error(w, text, http.StatusTooManyRequests)
+			return
+		}
+		ctx, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		go func() {
+			for pause.For(ctx, checkEvery) {
+				if rights(p.api.sender(r).role)&look == 0 {
+					cancel()
+				}
+			}
+		}()
+		live.ServeHTTP(w, r.WithContext(ctx))
+	})
 }
 
 // Store implements [web.Source].

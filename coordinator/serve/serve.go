@@ -39,22 +39,13 @@ type Config struct {
 	peers, credentials, logLevel, logFormat string // flags in their text form
 	insecure                                bool
 
-	connections int      // at most, on each listener; 0 means maxConnections
+	connections int      // to the API, at most; 0 means maxConnections
 	joinURLs    []string // URLs of the cluster to join unless the node is a member: Join, or those reported by peers
 }
 
 // maxConnections bounds the connections to a node's API, and those to its raft, so that strangers cannot use up its
-// memory. Idle connections are closed to make room.
+// memory.
 const maxConnections = 4096
-
-// listen listens at an address.
-func (c *Config) listen(address string) (net.Listener, error) {
-	l, err := net.Listen("tcp", address)
-	if err != nil {
-		return nil, err
-	}
-	return netutil.LimitListener(l, cmp.Or(c.connections, maxConnections)), nil
-}
 
 // shutdownTimeout is how long requests in progress may take to finish.
 const shutdownTimeout = 2 * time.Second
@@ -64,7 +55,7 @@ func Run(ctx context.Context, c Config) (err error) {
 	if c.Join != "" {
 		c.joinURLs = []string{c.Join}
 	}
-	web, err := c.listen(c.HTTP)
+	web, err := net.Listen("tcp", c.HTTP)
 	if err != nil {
 		return fmt.Errorf("--http: %w", err)
 	}
@@ -117,11 +108,11 @@ func Run(ctx context.Context, c Config) (err error) {
 		}
 		scrape.ServeHTTP(w, r)
 	}))
-	pages := answers.admit(c.pages(ctx, answers))
+	pages := answers.admit(c.pages(answers))
 	for _, path := range []string{"/{$}", "/assets/", "/data/", "/live/"} {
 		mux.HandleFunc(path, pages)
 	}
-	var all http.Handler = mux
+	all := answers.unkept(mux)
 	handler.handler.Store(&all)
 	c.Log.Info("open this address in a browser", "url", self.URL+"/")
 	group.Go(func() error { return c.end(ctx, server, node) })
@@ -131,12 +122,14 @@ func Run(ctx context.Context, c Config) (err error) {
 
 // newServer returns the API's server. Long polls end with ctx.
 func (c *Config) newServer(ctx context.Context, handler http.Handler) *http.Server {
-	return &http.Server{
+	server := &http.Server{
 		Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second,
 		WriteTimeout: client.MaxWait + time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		ErrorLog:    slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug),
 		BaseContext: func(net.Listener) context.Context { return ctx },
 	}
+	observe.LimitConnections(server, cmp.Or(c.connections, maxConnections))
+	return server
 }
 
 func (c *Config) serve(server *http.Server, web net.Listener) error {
@@ -181,10 +174,11 @@ func open(ctx context.Context, c *Config) (*raftnode.Node, string, error) {
 	if err != nil {
 		return nil, "", fmt.Errorf("--restore: %w", err)
 	}
-	listener, err := c.listen(c.Raft)
+	listener, err := net.Listen("tcp", c.Raft)
 	if err != nil {
 		return nil, "", fmt.Errorf("--raft: %w", err)
 	}
+	listener = netutil.LimitListener(listener, maxConnections)
 	address := c.AdvertiseRaft
 	for _, p := range c.Peers {
 		if p.ID == c.ID && address == "" {

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"io"
@@ -101,6 +102,34 @@ func TestConnections(t *testing.T) {
 	}
 	if cut == 0 {
 		t.Errorf("an answer while %d strangers are connected, where %d may be", len(silent), most)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// Connections that are kept for later requests make room for others.
+func TestIdleConnections(t *testing.T) {
+	const most = 8
+	web := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	address := processtest.Address(t)
+	cancel, ended := runUntilReady(t, web, Config{ID: "n1", DataDir: t.TempDir(), HTTP: address, Raft: "127.0.0.1:0", Log: quiet, connections: most})
+	for range 2 * most {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(conn, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		if response, err := http.ReadResponse(bufio.NewReader(conn), nil); err != nil || response.StatusCode != http.StatusOK {
+			t.Fatal("not answered:", err)
+		}
 	}
 	cancel()
 	if err := <-ended; err != nil {

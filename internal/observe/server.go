@@ -9,8 +9,9 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"slices"
 	"strconv"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -151,7 +152,6 @@ func listen(address string) (net.Listener, error) {
 }
 
 func newServer(handler http.Handler, c Config) *http.Server {
-	var open atomic.Int64
 	server := &http.Server{
 		Handler:        handler,
 		ReadTimeout:    readTimeout,
@@ -159,21 +159,38 @@ func newServer(handler http.Handler, c Config) *http.Server {
 		IdleTimeout:    idleTimeout,
 		MaxHeaderBytes: maxHeader,
 		ErrorLog:       slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug),
-		ConnState: func(connection net.Conn, state http.ConnState) {
-			switch state {
-			case http.StateNew:
-				if open.Add(1) > maxConnections {
-					connection.Close()
-				}
-			case http.StateClosed, http.StateHijacked:
-				open.Add(-1)
-			}
-		},
 	}
+	LimitConnections(server, maxConnections)
 	if c.Pprof {
 		server.WriteTimeout = profileTimeout
 	}
 	return server
+}
+
+// LimitConnections bounds the connections of a server. A new one takes the place of the one that has waited longest for a
+// request.
+func LimitConnections(server *http.Server, most int) {
+	var mu sync.Mutex
+	var waiting []net.Conn // the longest first
+	open := 0
+	server.ConnState = func(connection net.Conn, state http.ConnState) {
+		mu.Lock()
+		defer mu.Unlock()
+		waiting = slices.DeleteFunc(waiting, func(c net.Conn) bool { return c == connection })
+		switch state {
+		case http.StateNew, http.StateIdle:
+			waiting = append(waiting, connection)
+		case http.StateClosed, http.StateHijacked:
+			open--
+		}
+		if state != http.StateNew {
+			return
+		}
+		if open++; open > most {
+			go waiting[0].Close() // TLS says goodbye
+			waiting = waiting[1:]
+		}
+	}
 }
 
 // Metrics returns a handler of the metrics, for a program with a server of its own.

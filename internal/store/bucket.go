@@ -31,6 +31,22 @@ type Bucket struct {
 // region from AWS_REGION, and the keys from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, the file
 // AWS_SHARED_CREDENTIALS_FILE or ~/.aws/credentials, or the machine's role.
 func OpenBucket(ctx context.Context, name string) (*Bucket, error) {
+	b, err := newBucket(name)
+	if err != nil {
+		return nil, err
+	}
+	endpoint := b.client.EndpointURL().Host
+	switch there, err := b.client.BucketExists(ctx, b.bucket); {
+	case err != nil:
+		return nil, fmt.Errorf("%s at %s: %w", name, endpoint, err)
+	case !there:
+		return nil, fmt.Errorf("%s: there is no bucket %s at %s: create it first", name, b.bucket, endpoint)
+	}
+	return b, nil
+}
+
+// newBucket is [OpenBucket] without a request to the server.
+func newBucket(name string) (*Bucket, error) {
 	bucket, prefix, err := parseBucket(name)
 	if err != nil {
 		return nil, err
@@ -49,12 +65,6 @@ func OpenBucket(ctx context.Context, name string) (*Bucket, error) {
 	if value, err := keys.GetWithContext(client.CredContext()); err != nil || value.AccessKeyID == "" {
 		return nil, fmt.Errorf("%s: no keys are given: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, "+
 			"or put them into the file AWS_SHARED_CREDENTIALS_FILE", name)
-	}
-	switch there, err := client.BucketExists(ctx, bucket); {
-	case err != nil:
-		return nil, fmt.Errorf("%s at %s: %w", name, endpoint, err)
-	case !there:
-		return nil, fmt.Errorf("%s: there is no bucket %s at %s: create it first", name, bucket, endpoint)
 	}
 	return &Bucket{client, bucket, prefix}, nil
 }

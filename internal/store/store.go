@@ -89,6 +89,14 @@ func Hidden(key string) bool {
 	return strings.HasPrefix(key, ".") && strings.Contains(key, "/") || strings.Contains(path.Dir(key), "/.")
 }
 
+// Expect returns the store of a name for readers, whether or not it is there yet. A missing directory has no files.
+func Expect(name string) (Store, error) {
+	if strings.HasPrefix(name, Scheme) {
+		return newBucket(name)
+	}
+	return Local(name), nil
+}
+
 // within returns f's result, or ctx's error if that comes first.
 func within[T any](ctx context.Context, f func() (T, error)) (value T, err error) {
 	done := make(chan struct{})
