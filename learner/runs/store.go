@@ -130,9 +130,6 @@ func (s *Store) Save(state *State) error {
 	return s.prune()
 }
 
-// Size returns the size in bytes of the last saved checkpoint, 0 before the first Save.
-func (s *Store) Size() int { return s.saved }
-
 // KeepBest keeps the newest checkpoint as the best one. Call it when the batch that its policy played turns out to be
 // the best, before the next Save. The copy has best in its metadata.
 func (s *Store) KeepBest(best Best) error {
