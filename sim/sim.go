@@ -138,13 +138,6 @@ func CheckLength(owner, name string, v []float64, want int) {
 	}
 }
 
-// A StateSetter is an Env whose engine state can be set, as replaying a recorded trace needs.
-type StateSetter interface {
-	// SetState starts an episode like Reset, at the given positions and velocities (the engine's qpos and qvel)
-	// in place of the noisy initial ones. Wrong lengths and numbers that are not finite are errors.
-	SetState(qpos, qvel, observation []float64) error
-}
-
 // A Saver is an Env whose episodes can be interrupted: another instance of the task goes on from the saved state, on
 // any machine of the same engine, and every step after it is the same to the last bit.
 type Saver interface {

@@ -40,13 +40,6 @@ func NewScores(b compute.Backend, layers []ScoreLayer, logStd compute.Block) *Sc
 	return u
 }
 
-// OfMean returns the scores in the mean's parameters alone: those in log_std are zero, in s.
-func (u *Scores) OfMean(s *compute.Scope) *Scores {
-	none := s.New(u.logStd.Rows, u.logStd.Cols)
-	compute.Fill(u.b, none, 0)
-	return NewScores(u.b, u.layers, none)
-}
-
 // Dims implements [Operator]: parameters, samples.
 func (u *Scores) Dims() (rows, cols int) { return u.params, u.logStd.Rows }
 

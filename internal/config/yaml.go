@@ -3,10 +3,10 @@ package config
 import (
 	"errors"
 	"fmt"
-	"go.yaml.in/yaml/v3"
-	"io"
 	"os"
 	"strings"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // maxFile is the maximum size of a configuration file in bytes. A complete one has less than 4 KiB.
@@ -21,12 +21,7 @@ type entry struct {
 
 // readYAML reads a file of settings: one mapping from names to strings, numbers, booleans or lists of these.
 func readYAML(path string) ([]entry, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("read the settings: %w", err)
-	}
-	defer file.Close()
-	data, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read the settings: %w", err)
 	}

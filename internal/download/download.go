@@ -17,30 +17,30 @@ var ErrUnavailable = errors.New("the download failed")
 // timeout is for one file.
 const timeout = 10 * time.Minute
 
-// Get copies what is at an address, at most a number of bytes, and returns the address that it came from after
-// redirects. Passwords in addresses are not in its errors.
-func Get(ctx context.Context, address string, to io.Writer, most int64) (*url.URL, error) {
+// Get returns the file at an address, of at most a number of bytes, and the address that it came from after redirects.
+// Passwords in addresses are not in its errors.
+func Get(ctx context.Context, address string, most int64) ([]byte, *url.URL, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	request.Header.Set("Accept", "text/html, */*;q=0.1") // some indexes offer JSON as well
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+		return nil, nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%w: %s answers %s", ErrUnavailable, request.URL.Redacted(), response.Status)
+		return nil, nil, fmt.Errorf("%w: %s answers %s", ErrUnavailable, request.URL.Redacted(), response.Status)
 	}
-	n, err := io.Copy(to, io.LimitReader(response.Body, most+1))
+	data, err := io.ReadAll(io.LimitReader(response.Body, most+1))
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+		return nil, nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
-	if n > most {
-		return nil, fmt.Errorf("%s is larger than %d bytes", request.URL.Redacted(), most)
+	if int64(len(data)) > most {
+		return nil, nil, fmt.Errorf("%s is larger than %d bytes", request.URL.Redacted(), most)
 	}
-	return response.Request.URL, nil
+	return data, response.Request.URL, nil
 }

@@ -83,9 +83,8 @@ func read(ctx context.Context, hub, name string) ([]byte, error) {
 	if !strings.Contains(hub, "://") {
 		return os.ReadFile(filepath.Join(hub, name))
 	}
-	var content bytes.Buffer
-	_, err := download.Get(ctx, strings.TrimSuffix(hub, "/")+"/"+name, &content, maxFile)
-	return content.Bytes(), err
+	data, _, err := download.Get(ctx, strings.TrimSuffix(hub, "/")+"/"+name, maxFile)
+	return data, err
 }
 
 // unpack writes the archive's files to a directory, which appears when it is complete.

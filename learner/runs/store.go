@@ -23,7 +23,6 @@ type Store struct {
 	settings  map[string]string
 	log       *slog.Logger
 	kept      []uint64 // iterations whose checkpoints are never removed
-	newest    string   // path of the newest intact checkpoint, "" if there is none
 	saved     int      // size in bytes of the last saved checkpoint
 }
 
@@ -50,9 +49,8 @@ func (s *Store) Load() (*State, error) {
 	if state == nil || err != nil {
 		return nil, err
 	}
-	s.newest = s.path(state.Iteration)
 	for _, c := range corrupt {
-		s.log.Warn("skipping a corrupt checkpoint", "error", c.err, "instead", s.newest)
+		s.log.Warn("skipping a corrupt checkpoint", "error", c.err, "instead", s.path(state.Iteration))
 		path := s.path(c.iteration)
 		if err := os.Rename(path, path+".corrupt"); err != nil {
 			return nil, fmt.Errorf("set a corrupt checkpoint aside: %w", err)
@@ -118,32 +116,21 @@ func Read(directory string, iteration uint64) (*State, map[string]string, error)
 
 // Save makes state the newest checkpoint and removes old ones. After an error all earlier checkpoints still exist.
 func (s *Store) Save(state *State) error {
-	path := s.path(state.Iteration)
 	data, err := Encode(state, s.settings)
 	if err == nil {
-		err = atomicfile.Write(path, data)
+		err = atomicfile.Write(s.path(state.Iteration), data)
 	}
 	if err != nil {
 		return fmt.Errorf("save the checkpoint of iteration %d: %w", state.Iteration, err)
 	}
-	s.newest, s.saved = path, len(data)
+	s.saved = len(data)
 	return s.prune()
 }
 
-// Size returns the size in bytes of the last saved checkpoint, 0 before the first Save.
-func (s *Store) Size() int { return s.saved }
-
-// KeepBest keeps the newest checkpoint as the best one. Call it when the batch that its policy played turns out to be
-// the best, before the next Save. The copy has best in its metadata.
+// KeepBest keeps the checkpoint of best.Iteration, the newest, as the best one. Call it when the batch that its policy
+// played turns out to be the best, before the next Save. The copy has best in its metadata.
 func (s *Store) KeepBest(best Best) error {
-	if s.newest == "" {
-		panic("checkpoint: KeepBest before the first Save")
-	}
-	var state *State
-	data, err := os.ReadFile(s.newest)
-	if err == nil {
-		state, _, err = Decode(data)
-	}
+	state, _, err := Read(s.directory, best.Iteration)
 	if err != nil {
 		return fmt.Errorf("keep the best checkpoint: %w", err)
 	}

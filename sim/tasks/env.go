@@ -13,7 +13,7 @@ import (
 // ErrReward is returned by Step for a reward that is not a finite number.
 var ErrReward = errors.New("reward is not finite")
 
-// env runs one task. It implements sim.Saver and sim.StateSetter.
+// env runs one task. It implements sim.Saver.
 type env struct {
 	spec  sim.Spec
 	task  task
@@ -42,6 +42,8 @@ func (e *env) Reset(rng *rand.Rand, observation []float64) error {
 	return e.start(e.qpos, e.qvel, observation)
 }
 
+// SetState starts an episode like Reset, at the given positions and velocities (the engine's qpos and qvel) in place of
+// the noisy initial ones, as replaying a recorded trace needs. Wrong lengths and numbers that are not finite are errors.
 func (e *env) SetState(qpos, qvel, observation []float64) error {
 	if err := checkNumbers("qpos", qpos, len(e.qpos)); err != nil {
 		return err

@@ -72,11 +72,11 @@ func (p Package) fetch(ctx context.Context, directory string) error {
 	if there, err := os.ReadFile(stamp); err == nil && string(there) == p.Integrity {
 		return nil
 	}
-	var tarball bytes.Buffer
-	if _, err := download.Get(ctx, p.url(), &tarball, maxTarball); err != nil {
+	tarball, _, err := download.Get(ctx, p.url(), maxTarball)
+	if err != nil {
 		return err
 	}
-	if sum := sha512.Sum512(tarball.Bytes()); base64.StdEncoding.EncodeToString(sum[:]) != p.Integrity {
+	if sum := sha512.Sum512(tarball); base64.StdEncoding.EncodeToString(sum[:]) != p.Integrity {
 		return fmt.Errorf("its SHA-512 is %s, not the pinned one", base64.StdEncoding.EncodeToString(sum[:]))
 	}
 	if err := os.MkdirAll(filepath.Dir(home), 0o755); err != nil {
@@ -87,7 +87,7 @@ func (p Package) fetch(ctx context.Context, directory string) error {
 		return err
 	}
 	defer os.RemoveAll(made)
-	if err := unpack(tarball.Bytes(), made); err != nil {
+	if err := unpack(tarball, made); err != nil {
 		return err
 	}
 	if err := os.WriteFile(filepath.Join(made, ".integrity"), []byte(p.Integrity), 0o644); err != nil {
