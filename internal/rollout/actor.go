@@ -70,11 +70,11 @@ type actor struct {
 // errEnded ends an actor whose run has ended.
 var errEnded = errors.New("the run has ended")
 
-// Run plays tickets of the runs that it finds until ctx is done, or with Once until a run has ended, then returns unfinished ones to their learners and
-// returns nil. It waits for absent learners, and survives their loss and the server's. It returns an error if waiting
-// cannot help. A problem with a single run (a learner of another version, an environment that cannot be made) is an
-// error if that run was named; otherwise the actor plays for the others. Run raises GOMAXPROCS above Slots, or the
-// number of cores, if necessary.
+// Run plays tickets of the runs that it finds until ctx is done, or with Once until a run has ended, then returns
+// unfinished ones to their learners and returns nil. It waits for absent learners, and survives their loss and the
+// server's. It returns an error if waiting cannot help. A problem with a single run (a learner of another version, an
+// environment that cannot be made) is an error if that run was named; otherwise the actor plays for the others. Run
+// raises GOMAXPROCS above Slots, or the number of cores, if necessary.
 func Run(ctx context.Context, config Config) error {
 	a, err := newActor(config)
 	if err != nil {
