@@ -43,6 +43,7 @@ type settings struct {
 	nats        string
 	credentials string
 	run         string
+	once        bool
 	slots       int
 	observe     observe.Config
 	logLevel    string
@@ -77,6 +78,7 @@ server, an actor plays for all of them, according to their demand.`,
 		"directory of this actor's certificate and key, for a server that requires them (docs/security.md)")
 	flags.StringVar(&s.run, "run", "",
 		"runs to play for: names and patterns, separated by commas (default: all runs on the server)")
+	flags.BoolVar(&s.once, "once", false, "leave when one of these runs has ended")
 	flags.StringArrayVar(&taskFiles, "task", nil,
 		"task file of a learner that has one, to play for it too; may be repeated (docs/environments.md)")
 	flags.IntVar(&s.slots, "slots", runtime.GOMAXPROCS(0),
@@ -174,8 +176,8 @@ func connectAndPlay(ctx context.Context, s settings, environments *external.Envi
 	defer metrics.Idle("leaving")
 	log.Info("joined", "url", conn.URL(), "run", cmp.Or(s.run, "all"), "slots", s.slots)
 	return rollout.Run(ctx, rollout.Config{
-		Conn: conn, Run: s.run, Slots: s.slots, NewEnv: environments.New, Engine: tasks.Engine(), Log: log,
-		Metrics: metrics, Refused: func(reason error) { refused.Store(&reason) },
+		Conn: conn, Run: s.run, Once: s.once, Slots: s.slots, NewEnv: environments.New, Engine: tasks.Engine(),
+		Log: log, Metrics: metrics, Refused: func(reason error) { refused.Store(&reason) },
 	})
 }
 

@@ -45,6 +45,11 @@ func TestValuesRefused(t *testing.T) {
 		{"actors: {pools: {spot: {tolerations: [{effects: NoSchedule}]}}}",
 			`additional properties 'effects' not allowed`},
 		{"actors: {pools: {Spot: {slots: 2}}}", `at '/actors/pools': additional properties 'Spot' not allowed`},
+		{"run: {env: Hoper-v5}", `at '/run/env': value must be one of`},
+		{"run: {env: Hopper-v5, settings: {env: Hopper-v5}}", `at '/run/settings': additional properties 'env' not`},
+		{"run: {env: Hopper-v5}\nexperiments: [{name: x, tasks: Hopper-v5}]", `experiments: of a coordinator`},
+		{"run: {env: Hopper-v5}\nnats: {external: 'tls://h:4222'}", `nats.external: of a coordinator`},
+		{"run: {env: Hopper-v5}\ncheckpoints: {store: s3, s3: {url: 's3://b'}}", `checkpoints.store: a run of its own`},
 		{"coordinator: {join: true}", `at '/coordinator': additional properties 'join' not allowed`},
 		{"natschart: {enabled: true}", `additional properties 'natschart' not allowed`},
 		{"commonLabels: {app.kubernetes.io/name: x}", `at '/commonLabels/app.kubernetes.io~1name'`},
@@ -258,6 +263,12 @@ func TestNotes(t *testing.T) {
 	} {
 		if !strings.Contains(notes, part) {
 			t.Errorf("no %q in\n%s", part, notes)
+		}
+	}
+	run := render(t, valueSets(t)["run"]).notes
+	for _, part := range []string{"Humanoid-v5", "logs -f job/dbqpg-learner", `"claimName":"dbqpg-checkpoints"`} {
+		if !strings.Contains(run, part) {
+			t.Errorf("no %q in\n%s", part, run)
 		}
 	}
 	existing := render(t, parse(t, "credentials: {mode: existing}\nactors: {pools: {standard: null}}\ncheckpoints: "+

@@ -3,6 +3,7 @@ package helm
 import (
 	"fmt"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
@@ -54,7 +55,7 @@ func TestValuesOfFlags(t *testing.T) {
 	}
 	checked := map[string]bool{}
 	eachSet(t, func(t *testing.T, _ string, r *rendering) {
-		for _, o := range append(r.ofKind("StatefulSet"), r.ofKind("Deployment")...) {
+		for _, o := range slices.Concat(r.ofKind("StatefulSet"), r.ofKind("Deployment"), r.ofKind("Job")) {
 			c := podOf(t, o).Spec.Containers[0]
 			name, ours := ourProgram(c)
 			var args []string
@@ -62,7 +63,7 @@ func TestValuesOfFlags(t *testing.T) {
 				args = append(args, strings.ReplaceAll(arg, "$(POD_NAME)", "dbqpg-coordinator-0"))
 			}
 			line := fmt.Sprint(name, args)
-			if !ours || checked[line] {
+			if !ours || checked[line] || strings.HasPrefix(o.GetName(), "dbqpg-credentials") {
 				continue
 			}
 			checked[line] = true

@@ -280,7 +280,11 @@ func TestNetworkPolicies(t *testing.T) {
 				t.Errorf("no policy covers %s", o.GetName())
 			}
 		}
-		for _, needed := range []string{"coordinator https", "coordinator raft"} {
+		needed := []string{"coordinator https", "coordinator raft"}
+		if name == "run" {
+			needed = []string{"learner nats"}
+		}
+		for _, needed := range needed {
 			if !letIn[needed] {
 				t.Errorf("nobody reaches %s", needed)
 			}
@@ -294,7 +298,11 @@ func TestNetworkPolicies(t *testing.T) {
 // A worker has the GPUs that it was given, and none on a processor; its image is of the same kind.
 func TestDevices(t *testing.T) {
 	eachSet(t, func(t *testing.T, name string, r *rendering) {
-		c := podOf(t, r.find(t, "Deployment", "dbqpg-learner")).Spec.Containers[0]
+		kind := "Deployment"
+		if name == "run" {
+			kind = "Job"
+		}
+		c := podOf(t, r.find(t, kind, "dbqpg-learner")).Spec.Containers[0]
 		gpus := c.Resources.Limits["nvidia.com/gpu"]
 		if name == "shared-volume" {
 			gpus = c.Resources.Limits["nvidia.com/mig-1g.10gb"]

@@ -81,6 +81,9 @@ func newCluster(t testing.TB, r *rendering) *cluster {
 		replicas, _, _ := unstructured.NestedInt64(o.Object, "spec", "replicas")
 		c.names[o.GetName()] = int(replicas)
 	}
+	for _, o := range r.ofKind("Job") {
+		c.names[o.GetName()] = 1
+	}
 	return c
 }
 

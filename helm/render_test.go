@@ -59,9 +59,11 @@ func tryRender(c *chart.Chart, values map[string]any) (*rendering, error) {
 	return renderAs(c, releaseName, values)
 }
 
-func renderAs(c *chart.Chart, release string, values map[string]any) (*rendering, error) {
+// renderAs renders a release for a cluster that has further APIs.
+func renderAs(c *chart.Chart, release string, values map[string]any, apis ...string) (*rendering, error) {
 	install := action.NewInstall(new(action.Configuration))
 	install.DryRun, install.ClientOnly, install.Replace = true, true, true
+	install.APIVersions = apis
 	install.ReleaseName, install.Namespace = release, namespace
 	install.KubeVersion = &chartutil.KubeVersion{Version: "v1.34.1", Major: "1", Minor: "34"}
 	made, err := install.Run(c, values)
@@ -216,6 +218,8 @@ networkPolicy:
   coordinatorFrom: [{namespaceSelector: {matchLabels: {a: b}}}]
   metricsFrom: []
 serviceAccount: {annotations: {eks.amazonaws.com/role-arn: "arn:aws:iam::1:role/dbqpg"}}`,
+		"run": "run: {env: Humanoid-v5, settings: {hidden: [64, 64], iterations: 2000000}, queue: q, schedulerName: s, " +
+			"activeDeadlineSeconds: 60}\nmetrics: {serviceMonitor: {enabled: true}}",
 		"no-policies": "networkPolicy: {enabled: false}",
 		"dashboard": "coordinator: {tokensSecret: tokens}\ndashboard: {ingress: {enabled: true, className: " +
 			"nginx, host: dbqpg.example, tlsSecret: dbqpg-example}}\ncheckpoints: {store: s3, s3: {url: " +

@@ -29,6 +29,16 @@ func TestRemoteActor(t *testing.T) {
 	})
 }
 
+// An actor with --once ends, with success, when the run has ended; others wait for the next one.
+func TestOnce(t *testing.T) {
+	e := all[0]
+	learner := start(t, "learner", e.arguments(newDirectory(t), "--actors", "0")...)
+	once := start(t, "actor", "--nats", learner.url(), "--slots", "1", "--once")
+	start(t, "actor", "--nats", learner.url(), "--slots", "1").Expect("msg=joined")
+	learner.Succeed()
+	once.Succeed()
+}
+
 // It is the same bits for three actor processes, of which one is killed in the middle with SIGKILL.
 func TestKilledActor(t *testing.T) {
 	forEach(t, all, func(t *testing.T, e *example) {

@@ -60,6 +60,15 @@ func (m *Announcement) kind() string { return "announcement" }
 func (m *Announcement) limit() int   { return MaxControl }
 func (m *Announcement) check() error { return firstError(CheckRun(m.Run), checkName("task", m.Task)) }
 
+// Ended says that a run has been trained to its end. It follows the run's last [Announcement] on the same subject.
+type Ended struct {
+	Run string
+}
+
+func (m *Ended) kind() string { return "ended" }
+func (m *Ended) limit() int   { return MaxControl }
+func (m *Ended) check() error { return CheckRun(m.Run) }
+
 // A Slot identifies one of an actor's slots, which holds at most one ticket and has at
 // most one unacknowledged episode.
 type Slot struct {

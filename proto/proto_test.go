@@ -44,6 +44,7 @@ func messages() []proto.Message {
 		segment(ticket),
 		&proto.Reply{Next: &ticket, Start: &proto.Start{Steps: 3, State: &segment(ticket).State}},
 		&proto.Reply{Next: &ticket, Start: &proto.Start{Steps: 3, Counted: 500}},
+		&proto.Ended{Run: ticket.Run},
 	}
 }
 

@@ -37,6 +37,8 @@ type Config struct {
 	// Run names the runs to play for: a name, a pattern of path.Match, or several separated by commas. "" means every
 	// run that has a learner on the server.
 	Run string
+	// Once has the actor leave when a run that it may play for has ended.
+	Once bool
 	// Slots is the number of concurrent episodes. The learners see twice as many slots: half of them
 	// play while the others upload.
 	Slots int
@@ -62,14 +64,17 @@ type actor struct {
 	warnings *bus.Rarely
 	digests  digests
 	ready    chan *slot // slots that are ready to play
-	foreign  chan error // holds an element if the run's learner speaks another version
+	over     chan error // holds what ends the actor: errEnded, or that the run's learner speaks another version
 }
 
-// Run plays tickets of the runs that it finds until ctx is done, then returns unfinished ones to their learners and
-// returns nil. It waits for absent learners, and survives their loss and the server's. It returns an error if waiting
-// cannot help. A problem with a single run (a learner of another version, an environment that cannot be made) is an
-// error if that run was named; otherwise the actor plays for the others. Run raises GOMAXPROCS above Slots, or the
-// number of cores, if necessary.
+// errEnded ends an actor whose run has ended.
+var errEnded = errors.New("the run has ended")
+
+// Run plays tickets of the runs that it finds until ctx is done, or with Once until a run has ended, then returns
+// unfinished ones to their learners and returns nil. It waits for absent learners, and survives their loss and the
+// server's. It returns an error if waiting cannot help. A problem with a single run (a learner of another version, an
+// environment that cannot be made) is an error if that run was named; otherwise the actor plays for the others. Run
+// raises GOMAXPROCS above Slots, or the number of cores, if necessary.
 func Run(ctx context.Context, config Config) error {
 	a, err := newActor(config)
 	if err != nil {
@@ -110,6 +115,9 @@ func (a *actor) play(ctx context.Context) error {
 	slots.Go(func() error { return a.watch(ctx) })
 	err := slots.Wait()
 	close(a.ready)
+	if errors.Is(err, errEnded) {
+		err = nil
+	}
 	return errors.Join(err, executors.Wait())
 }
 
@@ -121,7 +129,7 @@ func (a *actor) watch(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case err := <-a.foreign:
+		case err := <-a.over:
 			return err
 		case now := <-ticker.C:
 			url := a.Conn.URL()
@@ -155,8 +163,14 @@ func (a *actor) discover() error {
 
 // announced handles an announcement.
 func (a *actor) announced(m bus.Message) {
-	heard := new(proto.Announcement)
+	heard, ended := new(proto.Announcement), new(proto.Ended)
 	err := proto.Unmarshal(m.Data, heard)
+	if err != nil && proto.Unmarshal(m.Data, ended) == nil && m.Subject == proto.SubjectsOf(ended.Run).Positions() {
+		if a.Once && a.runs.accepts(ended.Run) {
+			a.finish(errEnded)
+		}
+		return
+	}
 	if err == nil && m.Subject != proto.SubjectsOf(heard.Run).Positions() {
 		err = fmt.Errorf("%w: run %s on %s", proto.ErrInvalid, heard.Run, m.Subject)
 	}
@@ -164,12 +178,17 @@ func (a *actor) announced(m bus.Message) {
 	case err == nil:
 		a.runs.hear(heard, time.Now())
 	case single(a.Run) && errors.Is(err, proto.ErrVersion):
-		select {
-		case a.foreign <- err:
-		default:
-		}
+		a.finish(err)
 	case a.warnings.Now():
 		a.Log.Warn("refused an announcement", "subject", m.Subject, "error", err)
+	}
+}
+
+// finish ends the actor.
+func (a *actor) finish(err error) {
+	select {
+	case a.over <- err:
+	default: // it ends already
 	}
 }
 
@@ -222,7 +241,7 @@ func newActor(config Config) (*actor, error) {
 		runs:     newRunTable(accepts(config.Run), config.Log),
 		warnings: &bus.Rarely{Interval: warnInterval},
 		ready:    make(chan *slot),
-		foreign:  make(chan error, 1),
+		over:     make(chan error, 1),
 	}, nil
 }
 

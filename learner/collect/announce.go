@@ -1,6 +1,7 @@
 package collect
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -52,6 +53,18 @@ func (c *Collector) announceNews() {
 	if c.dispatcher.news {
 		c.announceLocked()
 	}
+}
+
+// End tells all actors that a run has been trained to its end. One that misses it waits for another learner.
+func End(ctx context.Context, conn *bus.Conn, run string) error {
+	data, err := proto.Marshal(nil, &proto.Ended{Run: run})
+	if err == nil {
+		err = conn.Publish(proto.SubjectsOf(run).Positions(), data)
+	}
+	if err == nil {
+		err = conn.Flush(ctx)
+	}
+	return err
 }
 
 // announceLocked tells all actors the learner's position and need. It is a hint: an actor that misses it hears the

@@ -135,6 +135,7 @@ func (s *session) run(ctx context.Context) (err error) {
 	if state != nil && s.Settings.Reached(state.Iteration, state.Steps) {
 		s.Log.Info("the run is complete", "iterations", state.Iteration, "steps", state.Steps,
 			"to go on", "--resume "+s.Settings.Longer(state.Iteration, state.Steps))
+		s.end(ctx)
 		return nil
 	}
 	if s.Lease == nil {
@@ -190,5 +191,18 @@ func (s *session) train(ctx context.Context, directory *runs.Run, state *runs.St
 		metrics: s.Metrics.Actor,
 	}
 	r.Evaluations.Play = s.evaluate
-	return actors.alongside(ctx, r.Train)
+	return actors.alongside(ctx, func(ctx context.Context) error {
+		if err := r.Train(ctx); err != nil {
+			return err
+		}
+		s.end(ctx)
+		return nil
+	})
+}
+
+// end tells actors that the run has ended.
+func (s *session) end(ctx context.Context) {
+	if err := collect.End(ctx, s.conn, s.name); err != nil {
+		s.Log.Warn("cannot tell actors that the run has ended", "error", err)
+	}
 }

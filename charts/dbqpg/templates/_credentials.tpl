@@ -18,7 +18,9 @@ which no pod mounts.
       {{- range list (list "ca.pem" "ca.crt") (list "tls.pem" "tls.crt") (list "tls-key.pem" "tls.key") }}
       - {key: {{ ternary (last .) (first .) $issued }}, path: {{ first . }}}
       {{- end }}
-      {{- with get (ternary dict (dict "nats" "accounts.conf" "coordinator" "revoked.json") $issued) $member }}
+      {{- $lists := dict "nats" "accounts.conf" "coordinator" "revoked.json" }}
+      {{- if $root.Values.run.env }}{{ $_ := set $lists "learner" "accounts.conf" }}{{ end }}
+      {{- with get (ternary dict $lists $issued) $member }}
       - {key: {{ . }}, path: {{ . }}}
       {{- end }}
 {{- end }}
@@ -38,7 +40,7 @@ which no pod mounts.
 {{- define "dbqpg.hosts" -}}
 {{- $root := first . }}
 {{- $hosts := list }}
-{{- if has (last .) (list "coordinator" "nats") }}
+{{- if has (last .) (ternary (list "coordinator" "nats") (list "learner") (eq $root.Values.run.env "")) }}
 {{- $name := printf "%s-%s" (include "dbqpg.name" $root) (last .) }}
 {{- $hosts = list (printf "%s.%s.svc" $name $root.Release.Namespace) (printf "*.%s-headless.%s.svc" $name $root.Release.Namespace) }}
 {{- end }}

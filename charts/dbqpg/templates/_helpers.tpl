@@ -104,7 +104,7 @@ spec:
   {{- with $settings.podSecurityContext }}
   securityContext: {{- toYaml . | nindent 4 }}
   {{- end }}
-  {{- range $field := list "nodeSelector" "tolerations" "affinity" "topologySpreadConstraints" "priorityClassName" "runtimeClassName" "terminationGracePeriodSeconds" "shareProcessNamespace" }}
+  {{- range $field := list "nodeSelector" "tolerations" "affinity" "topologySpreadConstraints" "schedulerName" "priorityClassName" "runtimeClassName" "terminationGracePeriodSeconds" "shareProcessNamespace" }}
   {{- with get $settings $field }}
   {{- dict $field . | toYaml | nindent 2 }}
   {{- end }}
@@ -199,11 +199,19 @@ https://{{ include "dbqpg.name" . }}-coordinator.{{ .Release.Namespace }}.svc:70
 
 {{/* Whether the chart's own NATS servers are installed. */}}
 {{- define "dbqpg.ownNATS" -}}
-{{- not .Values.nats.external }}
+{{- not (or .Values.nats.external .Values.run.env) }}
+{{- end }}
+
+{{/* The components that have metrics, as JSON. */}}
+{{- define "dbqpg.measured" -}}
+{{- $components := list "learner" "actor" }}
+{{- if not .Values.run.env }}{{ $components = prepend $components "coordinator" }}{{ end }}
+{{- if and .Values.nats.exporter.enabled (eq (include "dbqpg.ownNATS" .) "true") }}{{ $components = append $components "nats" }}{{ end }}
+{{- toJson $components }}
 {{- end }}
 
 {{- define "dbqpg.natsURL" -}}
-{{- .Values.nats.external | default (printf "tls://%s-nats.%s.svc:4222" (include "dbqpg.name" .) .Release.Namespace) }}
+{{- .Values.nats.external | default (printf "tls://%s-%s.%s.svc:4222" (include "dbqpg.name" .) (ternary "learner" "nats" (ne .Values.run.env "")) .Release.Namespace) }}
 {{- end }}
 
 {{/* A series' selector of this release: (list $ "learner") */}}
