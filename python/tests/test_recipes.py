@@ -10,6 +10,8 @@ from test_training import SHORT
 
 import dbqpg
 
+VERSIONS = {"mlflow": "mlflow-skinny==3.17.2", "wandb": "wandb==0.31.0"}  # too large (200 MB) for requirements.txt
+
 
 @pytest.fixture
 def recipe(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> Any:
@@ -20,7 +22,7 @@ def recipe(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> Any:
     monkeypatch.setattr(dbqpg, "train", lambda env, **settings: train(env, **{**settings, **SHORT, "iterations": 3}))
 
     def run(package: str) -> dict[str, Any]:
-        pytest.importorskip(package, reason=f"{package} is not installed (pip install {package})")
+        pytest.importorskip(package, reason=f"{package} is not installed: pip install {VERSIONS.get(package, package)}")
         blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs/python.md").read_text(), re.DOTALL)
         (block,) = (block for block in blocks if f"import {package}\n" in block)
         names: dict[str, Any] = {}
@@ -32,7 +34,7 @@ def recipe(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> Any:
 
 @pytest.mark.filterwarnings("default")  # of MLflow's dependencies
 def test_mlflow(recipe: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", (tmp_path / "tracked").as_uri())
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/tracked.db")
     names = recipe("mlflow")
     (tracked,) = names["mlflow"].search_runs(output_format="list")
     progress = names["training"].run.progress
@@ -46,13 +48,16 @@ def test_mlflow(recipe: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.
 def test_wandb(recipe: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
     monkeypatch.setenv("WANDB_MODE", "offline")
     names = recipe("wandb")
-    assert names["run"].summary["return_mean"] == pytest.approx(names["training"].run.progress["return_mean"][-1])
-    assert names["run"].config["seed"] == "3" and list((tmp_path / "wandb").glob("offline-run-*/*.wandb"))
+    (logged,) = (tmp_path / "wandb").glob("offline-run-*/*.wandb")
+    rows = names["training"].run.progress.rows
+    assert rows == 3 and logged.read_bytes().count(b"mean_action_return") >= rows
+    assert b"gae_lambda" in logged.read_bytes()  # a setting
 
 
 @pytest.mark.filterwarnings("default")  # of its dependencies
 def test_optuna(recipe: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
-    optuna = pytest.importorskip("optuna", reason="optuna is not installed (pip install optuna)")
+    import optuna
+
     create = optuna.create_study  # with a pruner that stops the second trial after its first iteration
     pruner = optuna.pruners.ThresholdPruner(lower=0)
 
