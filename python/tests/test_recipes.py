@@ -56,7 +56,7 @@ def test_wandb(recipe: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.P
 
 @pytest.mark.filterwarnings("default")  # of its dependencies
 def test_optuna(recipe: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
-    import optuna
+    optuna = pytest.importorskip("optuna", reason="optuna is not installed: make python fetches it")
 
     create = optuna.create_study  # with a pruner that stops the second trial after its first iteration
     pruner = optuna.pruners.ThresholdPruner(lower=0)
