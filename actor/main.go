@@ -8,11 +8,9 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/signal"
 	"runtime"
 	"strings"
 	"sync/atomic"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -26,17 +24,7 @@ import (
 	"github.com/dbqpg/dbqpg/sim/tasks"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// The first signal makes the actor leave; a second one kills the process.
-	context.AfterFunc(ctx, stop)
-	err := command().ExecuteContext(ctx)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "actor:", err)
-		os.Exit(1)
-	}
-}
+func main() { commandline.Execute(command()) }
 
 // settings are the flags.
 type settings struct {
@@ -118,24 +106,30 @@ func newEnvironments(paths []string) (*external.Environments, error) {
 	return external.New(tasks.New, files...)
 }
 
-// play plays until ctx is done.
-func play(ctx context.Context, s settings, environments *external.Environments) error {
-	if s.nats == "" {
+func (s *settings) check() error {
+	switch {
+	case s.nats == "":
 		return errors.New("give the URL that the learner prints: --nats nats://host:port")
-	}
-	if strings.Contains(s.nats, "@") {
+	case strings.Contains(s.nats, "@"):
 		return errors.New("--nats: a password in the URL is visible in the process list; " +
 			"authenticate with --credentials DIR instead")
-	}
-	if s.slots < 1 {
+	case s.slots < 1:
 		return fmt.Errorf("--slots %d: an actor needs at least one", s.slots)
 	}
 	if err := rollout.CheckRuns(s.run); err != nil {
 		return fmt.Errorf("--run: %w", err)
 	}
+	return nil
+}
+
+// play plays until ctx is done.
+func play(ctx context.Context, s settings, environments *external.Environments) error {
+	if err := s.check(); err != nil {
+		return commandline.Usage(err)
+	}
 	log, err := observe.NewLogger(os.Stderr, s.logFormat, s.logLevel)
 	if err != nil {
-		return err
+		return commandline.Usage(err)
 	}
 	metrics := observe.NewActor()
 	s.observe.Log = log

@@ -32,13 +32,13 @@ commands ask any of them; give its URL with --coordinator or in DBQPG_COORDINATO
 		Version:       commandline.Version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return cmd.Help()
+				return nil
 			}
 			return unknownCommand(cmd, args[0])
 		},
-		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(serve.Command(), credentials.Command())
 	cmd.AddCommand(cli.Commands()...)

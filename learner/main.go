@@ -71,7 +71,7 @@ paper for the paper's tasks, which are named -v2, and best for all others.`,
 		}
 		settings, err := loader.Load(os.Environ())
 		if err != nil {
-			return err
+			return commandline.Usage(err)
 		}
 		if settings.DryRun {
 			plan, err := runs.Plan(settings)
@@ -84,7 +84,7 @@ paper for the paper's tasks, which are named -v2, and best for all others.`,
 	}
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return config.Explain(cmd.Flags(), err) })
 	cmd.AddCommand(worker.Command(), evaluate.Command(), export.Command(), record.Command(), bench.Command(),
-		dashboard.Command(), dashboard.PlayCommand(), gradient.Command())
+		dashboard.Command(), dashboard.PlayCommand(), gradient.Command(), tasksCommand())
 	return cmd
 }
 

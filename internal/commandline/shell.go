@@ -17,10 +17,16 @@ func Sibling(program string) string {
 }
 
 func called(program, path string) string {
-	if own, err := os.Executable(); err == nil && strings.Contains(own, "go-build") {
+	if goRun() {
 		return "go run ./" + program
 	}
 	return Quote(path)
+}
+
+// goRun reports whether go run has built the program.
+func goRun() bool {
+	own, err := os.Executable()
+	return err == nil && strings.Contains(own, "go-build")
 }
 
 // Quote returns a word as the shell takes it.

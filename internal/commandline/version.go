@@ -11,7 +11,7 @@ import (
 // release and commit are set by the linker where the go command knows neither, as in an image.
 var release, commit string
 
-// Build returns the program's version, a release or a pseudo-version, its revision, "" with go run, and whether files
+// Build returns the program's version, a release or a pseudo-version, its revision, "" if it is not recorded, and whether files
 // had been changed since.
 func Build() (version, revision string, changed bool) {
 	info, ok := debug.ReadBuildInfo()
@@ -33,8 +33,10 @@ func Build() (version, revision string, changed bool) {
 func Commit() string {
 	_, revision, changed := Build()
 	switch {
-	case revision == "":
+	case revision == "" && goRun():
 		return "commit not recorded (go run)"
+	case revision == "":
+		return "commit not recorded"
 	case changed:
 		return "commit " + revision[:min(len(revision), 12)] + " with changes"
 	}

@@ -95,7 +95,7 @@ func (j *job) command() string {
 		}
 		for _, value := range values {
 			switch {
-			case flag.Name == "only-report" || flag.Name == "parallel": // which change nothing
+			case slices.Contains([]string{"only-report", "parallel", "json"}, flag.Name): // which change nothing
 			case flag.Value.Type() == "bool":
 				words = append(words, "--"+flag.Name)
 			default:

@@ -2,12 +2,14 @@ package main
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"math"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/dbqpg/dbqpg/internal/atomicfile"
@@ -188,7 +190,25 @@ func (p *page) save() error {
 		return fmt.Errorf("write the page: %w", err)
 	}
 	p.job.log.Info("written", "page", p.job.path(pageName))
-	return nil
+	if asked, err := p.job.cmd.Flags().GetBool("json"); err != nil || !asked {
+		return nil // only some studies have the flag
+	}
+	objects := map[string][]map[string]any{}
+	for name, rows := range p.tables {
+		for _, row := range rows[1:] {
+			object := map[string]any{}
+			for i, text := range row {
+				object[rows[0][i]] = text
+				if x, err := strconv.ParseFloat(text, 64); err == nil && !math.IsNaN(x) && !math.IsInf(x, 0) {
+					object[rows[0][i]] = x
+				}
+			}
+			objects[strings.TrimSuffix(name, ".csv")] = append(objects[strings.TrimSuffix(name, ".csv")], object)
+		}
+	}
+	encoder := json.NewEncoder(p.job.cmd.OutOrStdout())
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(objects)
 }
 
 // rows returns the table, with its header, for a file or for the page.

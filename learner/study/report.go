@@ -15,7 +15,10 @@ import (
 // the command's arguments, and may be those of workers.
 type anyRuns struct{ training }
 
-func (m *anyRuns) flags(flags *pflag.FlagSet) { m.curveFlags(flags) }
+func (m *anyRuns) flags(flags *pflag.FlagSet) {
+	m.curveFlags(flags)
+	flags.Bool("json", false, "print the tables that are written as CSV as JSON, too")
+}
 
 func (m *anyRuns) prepare(j *job) error {
 	if m.last < 0 {

@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -251,6 +253,16 @@ func TestReport(t *testing.T) {
 		"| PPO, baselines | 3.5 | 3.5 | 3.5 (0) | 2 | 20 |")
 	for _, name := range []string{"report", "steps"} {
 		pictures(t, filepath.Join(out, name))
+	}
+	cmd, printed := newCommand(), new(bytes.Buffer)
+	cmd.SetOut(printed)
+	cmd.SetArgs([]string{"report", "--json", "--last", "2", "--out", out, first, second, other})
+	var tables map[string][]map[string]any
+	if err := errors.Join(cmd.ExecuteContext(t.Context()), json.Unmarshal(printed.Bytes(), &tables)); err != nil {
+		t.Fatal(err, printed)
+	}
+	if row := tables["finals"][0]; len(tables) != 1 || row["task"] != "Hopper-v2" || row["final"] != 6.0 {
+		t.Errorf("--json prints %v", tables)
 	}
 	write(t, filepath.Join(dir, "empty", "config.yaml"), "env: Hopper-v2\n")
 	write(t, filepath.Join(dir, "empty", "progress.csv"), "iteration,steps,return_mean,step_norm,seconds_updating\n")

@@ -57,6 +57,31 @@ class Seedless(Chatty):
         return super().reset()
 
 
+class Leaks(Chatty):
+    """Keeps something of an episode for the next one."""
+
+    steps = 0
+
+    def step(self, action: Any) -> Step:
+        self.steps += 1
+        observation, reward, *ends = super().step(action)
+        return observation, reward + self.steps, *ends  # type: ignore[return-value]
+
+
+class Old(Chatty):
+    """Has the API of old Gym."""
+
+    def step(self, action: Any) -> Any:
+        return np.zeros(2), 0.0, False, {}
+
+
+class Diverges(Chatty):
+    """Has a reward that is no number."""
+
+    def step(self, action: Any) -> Step:
+        return np.zeros(2), float("nan"), False, False, {}
+
+
 class Raises(Chatty):
     """Raises an error at each step."""
 

@@ -256,9 +256,9 @@ def test_a_name_of_gymnasiums_is_enough(discrete: pathlib.Path) -> None:
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["task"] == "CartPole-v1"
     done = learner("--env", "CartPool-v1", "--dry-run")
-    assert done.returncode == 1 and "Environment `CartPool` doesn't exist" in done.stderr
+    assert done.returncode == 2 and "Environment `CartPool` doesn't exist" in done.stderr
     done = learner("--env", "CartPole-v1", "--std-rate", 0.5, "--dry-run")
-    assert done.returncode == 1 and "the actions of CartPole-v1 are discrete, without a standard deviation" in done.stderr
+    assert done.returncode == 2 and "the actions of CartPole-v1 are discrete, without a standard deviation" in done.stderr
 
 
 def test_discrete_policies(discrete: pathlib.Path, tmp_path: pathlib.Path) -> None:
