@@ -43,7 +43,7 @@ func (e *env) Reset(rng *rand.Rand, observation []float64) error {
 }
 
 // SetState starts an episode like Reset, at the given positions and velocities (the engine's qpos and qvel) in place of
-// the noisy initial ones, as replaying a recorded trace needs. Wrong lengths and numbers that are not finite are errors.
+// the noisy initial ones, to replay a recorded trace. Wrong lengths and numbers that are not finite are errors.
 func (e *env) SetState(qpos, qvel, observation []float64) error {
 	if err := checkNumbers("qpos", qpos, len(e.qpos)); err != nil {
 		return err
