@@ -96,10 +96,10 @@ func NewReplayer(newEnv func(task string) (sim.Env, error)) *Replayer {
 // ErrNoEnvironment reports an environment that cannot be made here.
 var ErrNoEnvironment = errors.New("no environment")
 
-// Replay plays a ticket, from start if that is not nil, under a policy, and returns its encoded episode or segment, as
-// an actor on that engine sends it. Before each step it calls stop; if that returns true, the error is ErrStopped.
+// Replay plays a ticket, from start if that is not nil, under a policy, and returns its encoded episode or segment, which
+// names no engine. Before each step it calls stop; if that returns true, the error is ErrStopped.
 func (r *Replayer) Replay(
-	p *proto.Policy, t proto.Ticket, start *proto.Start, engine string, stop func() bool,
+	p *proto.Policy, t proto.Ticket, start *proto.Start, stop func() bool,
 ) ([]byte, error) {
 	if err := r.executor.prepare(p, r.newEnv); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoEnvironment, err)
@@ -108,7 +108,6 @@ func (r *Replayer) Replay(
 	if err != nil {
 		return nil, err
 	}
-	result.PlayedOn(engine)
 	return proto.Marshal(nil, result)
 }
 

@@ -51,7 +51,7 @@ func (c *Collector) playNext(replayer *rollout.Replayer, stop func() bool) bool 
 	if next == nil || stop() {
 		return false
 	}
-	data, err := replayer.Replay(next.of.policy(), next.ticket, next.start, next.engine, stop)
+	data, err := replayer.Replay(next.of.policy(), next.ticket, next.start, stop)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.dispatcher.settle(next, data, err, time.Now())
@@ -78,7 +78,7 @@ func (c *Collector) replay(ctx context.Context, replayer *rollout.Replayer, b *B
 	for !own.ledger.Complete() {
 		t, _ := own.ledger.Take(now, true)
 		r := of.replay(t)
-		data, err := replayer.Replay(of.policy(), t, r.start, r.engine, func() bool { return ctx.Err() != nil })
+		data, err := replayer.Replay(of.policy(), t, r.start, func() bool { return ctx.Err() != nil })
 		if err != nil {
 			return nil, err
 		}

@@ -120,7 +120,6 @@ type replay struct {
 	of     *iteration
 	ticket proto.Ticket
 	start  *proto.Start
-	engine string // of the result to compare with
 }
 
 // able reports whether the learner can play.
@@ -139,11 +138,7 @@ func (d *dispatcher) sample(t proto.Ticket, actor string) {
 }
 
 func (it *iteration) replay(t proto.Ticket) *replay {
-	r := &replay{of: it, ticket: t, start: it.segments.start(t)}
-	if e := it.ledger.find(t); e != nil && e.episodes != nil {
-		r.engine = e.episodes[0].Engine
-	}
-	return r
+	return &replay{of: it, ticket: t, start: it.segments.start(t)}
 }
 
 // nextReplay returns the ticket that the learner plays next, nil for none. Audits and the tickets that it plays for want
@@ -211,6 +206,9 @@ func (d *dispatcher) compare(it *iteration, t proto.Ticket, episodes []*proto.Ep
 	e := it.ledger.find(t)
 	if e == nil || e.episodes == nil {
 		return false
+	}
+	for _, own := range episodes { // the engine's name is the actor's to tell, and no result
+		own.Engine = e.episodes[0].Engine
 	}
 	same := reflect.DeepEqual(e.episodes, episodes) &&
 		(it.segments == nil || reflect.DeepEqual(it.segments.after[t.Index], after))

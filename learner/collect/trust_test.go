@@ -75,19 +75,20 @@ func (f *fixture) ask(actor string, slot int) *proto.Ticket {
 // send sends the episode of a ticket, with another reward if it is to lie.
 func (f *fixture) send(actor string, slot int, t proto.Ticket, lie bool) proto.Reply {
 	f.t.Helper()
-	data, err := f.replayer.Replay(f.current.policy(), t, nil, "", func() bool { return false })
+	data, err := f.replayer.Replay(f.current.policy(), t, nil, func() bool { return false })
+	e := new(proto.Episode)
+	if err == nil {
+		err = proto.Unmarshal(data, e)
+	}
+	e.PlayedOn("the engine of " + actor)
+	if lie {
+		e.Rewards[0]++
+	}
+	if err == nil {
+		data, err = proto.Marshal(nil, e)
+	}
 	if err != nil {
 		f.t.Fatal(err)
-	}
-	if lie {
-		e := new(proto.Episode)
-		if err := proto.Unmarshal(data, e); err != nil {
-			f.t.Fatal(err)
-		}
-		e.Rewards[0]++
-		if data, err = proto.Marshal(nil, e); err != nil {
-			f.t.Fatal(err)
-		}
 	}
 	return f.request(actor, slot, &proto.Chunk{Ticket: t, Parts: 1, Data: data})
 }
@@ -99,7 +100,7 @@ func (f *fixture) play() bool {
 	if next == nil {
 		return false
 	}
-	data, err := f.replayer.Replay(next.of.policy(), next.ticket, next.start, next.engine, func() bool { return false })
+	data, err := f.replayer.Replay(next.of.policy(), next.ticket, next.start, func() bool { return false })
 	f.settle(next, data, err, f.now)
 	return true
 }
@@ -109,6 +110,29 @@ func (f *fixture) later(d time.Duration) {
 	f.now = f.now.Add(d)
 	if f.current != nil {
 		f.expire(f.now)
+	}
+}
+
+// The episode of a lapsed ticket may come while the learner plays that ticket itself: then the two are compared, and only
+// an actor that lies is shut out.
+func TestLateEpisodeBesideTheLearners(t *testing.T) {
+	for _, lie := range []bool{false, true} {
+		f := newFixture(t, 0)
+		f.start(1, 2000)
+		ticket := f.ask("late", 0)
+		f.later(f.lease)
+		own := f.nextReplay(f.now)
+		if own == nil || own.ticket != *ticket {
+			t.Fatalf("the learner plays %+v, want %v", own, ticket)
+		}
+		if reply := f.send("late", 0, *ticket, lie); reply.Status != proto.OK {
+			t.Fatalf("the late episode: %+v", reply)
+		}
+		data, err := f.replayer.Replay(own.of.policy(), own.ticket, own.start, func() bool { return false })
+		f.settle(own, data, err, f.now)
+		if refused := f.request("late", 0, new(proto.Ask)).Status == proto.Refused; refused != lie {
+			t.Errorf("lie %v: refused %v", lie, refused)
+		}
 	}
 }
 
