@@ -60,7 +60,7 @@ func TestValuesOfFlags(t *testing.T) {
 			name, ours := ourProgram(c)
 			var args []string
 			for _, arg := range c.Args {
-				args = append(args, strings.ReplaceAll(arg, "$(POD_NAME)", "dbqpg-coordinator-0"))
+				args = append(args, strings.NewReplacer("$(POD_NAME)", "dbqpg-coordinator-0", "--device=cuda", "--device=cpu").Replace(arg))
 			}
 			line := fmt.Sprint(name, args)
 			if !ours || checked[line] || strings.HasPrefix(o.GetName(), "dbqpg-credentials") {

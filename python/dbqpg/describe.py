@@ -79,9 +79,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--name", help="of the task (default: the target, with - for other characters)")
     parser.add_argument("--steps", type=int, help="time limit (default: the environment's own)")
     chosen = parser.parse_args(arguments)
-    output, sys.stdout = sys.stdout, sys.stderr  # for what the environment prints
+    output = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # the environment may print, in Python and beneath it
     try:
-        print(describe(chosen.target, chosen.kwargs, chosen.name, chosen.steps), end="", file=output)
+        print(describe(chosen.target, chosen.kwargs, chosen.name, chosen.steps), end="", file=output, flush=True)
     except (ImportError, ValueError) as error:
         sys.exit(f"python -m dbqpg.describe: {error}")
 
