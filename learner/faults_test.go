@@ -7,6 +7,10 @@ import (
 	"io"
 	"maps"
 	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -185,6 +189,46 @@ func TestManyKilledServers(t *testing.T) {
 	faultstest.Report(t, "%d NATS servers killed, away for %v to %v; collecting again after %s; %d iterations "+
 		"end with hash %s, as undisturbed",
 		kills, shortest, longest, spread(took), learner.done, hash)
+}
+
+// Actors whose arithmetic deviates come again and again, and others that hold their tickets. The run goes on, and honest
+// actors play for it to the end. The deviating ones are told why they are refused; what they sent before a replay found
+// them may be in the run (docs/security.md), so that its bits are not compared.
+func TestManyHostileActors(t *testing.T) {
+	t.Parallel()
+	if runtime.GOARCH != "amd64" {
+		t.Skip("the C library has no other arithmetic to choose")
+	}
+	seed, rounds := faultstest.Seed(t), faultstest.Count(3, 200)
+	rng := faultstest.Rand(seed, 0)
+	e := examples[0]
+	_, url := startServer(t, "0")
+	honest := startPlaying(t, e, url)
+	learner := learnUntilStopped(t, e, url)
+	learner.iterations(1)
+	actor := func(environment ...string) *process {
+		cmd := exec.Command(filepath.Join(programs, "actor"), "--nats", url, "--run", e.run, "--slots", "2")
+		cmd.Env = append(os.Environ(), environment...)
+		return startCommand(t, cmd)
+	}
+	for range rounds {
+		deviating := actor("GLIBC_TUNABLES=glibc.cpu.hwcaps=-FMA,-AVX2")
+		deviating.MayFail()
+		holding := actor()
+		holding.Expect("found a run")
+		time.Sleep(time.Duration(rng.Int64N(int64(300 * time.Millisecond)))) // a random moment, not a wait
+		holding.Signal(syscall.SIGSTOP)
+		deviating.Expect("refuses this actor")
+		learner.next()
+		honest.again()
+		holding.Kill()
+	}
+	learner.Signal(syscall.SIGTERM)
+	if status := learner.Wait(); status != 130 {
+		t.Errorf("the learner ended with status %d", status)
+	}
+	faultstest.Report(t, "%d deviating actors shut out, as many holding ones; %d iterations done", rounds,
+		committed(t, learner.directory))
 }
 
 // spread returns the median, two percentiles and the maximum.

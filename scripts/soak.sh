@@ -13,10 +13,10 @@ test() {
 	run=$1 && shift
 	go test -count=1 -timeout 0 -v -run "$run" "$@" || status=1
 }
-test 'TestHistories|PowerFailures' ./coordinator/raftnode
+test 'TestHistories|PowerFailures|TestDamagedRecords' ./coordinator/raftnode
 test 'TestKilledLeaders|TestPartitions|TestPowerFailures|TestSkewedClocks|TestSlowVoters' ./coordinator
 test 'TestStalledLearner' ./learner/collect
-test 'TestKilledWorker|PowerFailures|TestRollingUpdate|TestRestoredCoordinator|TestManyKilledActors|TestManyKilledServers|TestNATSCluster' ./learner
+test 'TestKilledWorker|PowerFailures|TestRollingUpdate|TestRestoredCoordinator|TestManyKilledActors|TestManyKilledServers|TestManyHostileActors|TestNATSCluster' ./learner
 echo
 echo "share $DBQPG_TEST_SOAK, commit $(git rev-parse --short HEAD 2>/dev/null || echo unknown), $(go env GOVERSION), $(nproc) cores"
 awk -F '\t' '{ printf "%-24s %s\n", $1, $2 }' "$report"
