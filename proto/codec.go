@@ -61,14 +61,14 @@ var inputs = sync.Pool{New: func() any { return new(input) }}
 // take returns the next n bytes, which remain part of the message.
 func (in *input) take(n int) []byte {
 	at := len(in.data) - in.Len()
-	in.Seek(int64(n), io.SeekCurrent) // cannot fail
+	_, _ = in.Seek(int64(n), io.SeekCurrent) // cannot fail
 	return in.data[at : at+n : at+n]
 }
 
 // Unmarshal decodes data into m, which it overwrites. After an error m's contents are
 // unspecified. A [Chunk]'s Data shares memory with data; nothing else does.
 func Unmarshal(data []byte, m Message) error {
-	err := error(nil)
+	var err error
 	if len(data) > m.limit() {
 		err = fmt.Errorf("%w: %d bytes, at most %d are allowed", ErrTooLarge, len(data), m.limit())
 	} else if err = decode(data, m); err == nil {

@@ -58,7 +58,7 @@ type seal struct {
 
 // frame is one change of the snapshot or the log: exactly one of its parts is set.
 type frame struct {
-	_msgpack struct{} `msgpack:",as_array"`
+	_msgpack struct{} `msgpack:",as_array"` //nolint:unused // msgpack reads it
 	Snapshot *raft.SnapshotMeta
 	State    []byte // of the snapshot
 	Entry    *raft.Log
@@ -142,7 +142,7 @@ func (r *records) join() error {
 // read reads a file. Frames beyond the seal were written, but not acknowledged: those that are whole are kept.
 func (r *records) read(data []byte) error {
 	first, second := data[:min(sealSpace, len(data))], data[min(sealSpace, len(data)):min(firstFrame, len(data))]
-	if !r.seal.decode(first) && !r.seal.decode(second) {
+	if !r.decode(first) && !r.decode(second) {
 		return fmt.Errorf("%s has no valid seal", r.path())
 	}
 	sealed := r.End

@@ -97,7 +97,7 @@ func TestRecordsOnDisk(t *testing.T) {
 	requireEqual(t, disk, memory)
 	for index := range next + 2 {
 		var a, b raft.Log
-		if err1, err2 := disk.GetLog(index, &a), memory.GetLog(index, &b); err1 != err2 || a.Index != b.Index {
+		if err1, err2 := disk.GetLog(index, &a), memory.GetLog(index, &b); !errors.Is(err1, err2) || a.Index != b.Index {
 			t.Errorf("entry %d: %+v, %v, want %+v, %v", index, a, err1, b, err2)
 		}
 	}
@@ -145,7 +145,8 @@ func TestDamagedRecords(t *testing.T) {
 	flips, refused := faultstest.Count(300, 10_000), 0
 	directory := t.TempDir()
 	for i := range flips {
-		damaged, what := bytes.Clone(data), ""
+		damaged := bytes.Clone(data)
+		var what string
 		switch at := rng.IntN(len(data)); i % 8 {
 		case 0:
 			damaged, what = damaged[:at], fmt.Sprintf("cut at byte %d", at)

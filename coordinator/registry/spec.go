@@ -29,11 +29,11 @@ type Spec struct {
 	Tags       []string   `json:"tags,omitempty"`     // for whoever looks for experiments
 }
 
-// Override is a setting with the values to try, and Setting one with its value.
-type (
-	Override = config.Axis
-	Setting  = config.Assignment
-)
+// Override is a setting with the values to try.
+type Override = config.Axis
+
+// Setting is a setting with its value.
+type Setting = config.Assignment
 
 // Check returns a *Refusal if the spec is malformed. The registry does not know which tasks
 // and settings exist.

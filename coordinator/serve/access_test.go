@@ -94,7 +94,7 @@ func TestKeysAreBound(t *testing.T) {
 		{numbered(submit), "", `"reused"`},
 	} {
 		response, answer := do(t, operator, "POST", url, c.body, "Idempotency-Key", c.key)
-		if !strings.Contains(answer, c.want) || (response.StatusCode == 200) != strings.HasPrefix(c.want, "{") ||
+		if !strings.Contains(answer, c.want) || (response.StatusCode == http.StatusOK) != strings.HasPrefix(c.want, "{") ||
 			strings.Contains(c.want, "reused") && response.StatusCode != http.StatusConflict {
 			t.Errorf("%s with key %q: %s %s", c.body, c.key, response.Status, answer)
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/dbqpg/dbqpg/sim/external"
 )
 
-// The names that settings take.
+// Algorithm and the types after it are names that settings take.
 type (
 	Algorithm    string // method of turning a gradient into a policy step
 	Estimator    string // method of estimating the gradient from a batch

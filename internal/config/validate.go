@@ -54,7 +54,7 @@ func (s *Settings) Validate() error {
 	s.validateSegments(&v)
 	s.validateQuadrature(&v)
 	s.validateTask(&v)
-	s.Machine.validate(&v)
+	s.Machine.validate(&v) //nolint:staticcheck // not the settings' own
 	v.require(s.RunDir != "", "--run-dir: must not be empty")
 	v.require(!s.Force || s.Resume != ResumeYes, "--force and --resume: give one or the other: start over, or resume")
 	return v.join()

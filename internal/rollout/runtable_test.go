@@ -149,7 +149,7 @@ func TestOtherRuns(t *testing.T) {
 	}
 	refusal := errors.New("refused")
 	b.shun(b.runs[1], refusal)
-	if open, refused, reason := b.expire(start); open != 1 || refused != 1 || reason != refusal {
+	if open, refused, reason := b.expire(start); open != 1 || refused != 1 || !errors.Is(reason, refusal) {
 		t.Errorf("%d runs are open, %d refused: %v", open, refused, reason)
 	}
 	b.hear(says("exact", 1, 0, 100, 2), start)

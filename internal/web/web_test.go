@@ -429,7 +429,7 @@ func TestStalledDownload(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	for range 2 { // the first is not read before the second is answered
-		request, err := http.NewRequestWithContext(ctx, "GET", server.URL+"/data/file?name=a&file=log.txt", nil)
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+"/data/file?name=a&file=log.txt", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -438,7 +438,7 @@ func TestStalledDownload(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer response.Body.Close()
-		if response.StatusCode != 200 || response.ContentLength != 64<<20 {
+		if response.StatusCode != http.StatusOK || response.ContentLength != 64<<20 {
 			t.Fatal(response.Status, response.ContentLength)
 		}
 	}

@@ -1,6 +1,7 @@
 package batched
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
@@ -21,7 +22,7 @@ func TestGoldenCategorical(t *testing.T) {
 			s := compute.NewScope(b)
 			defer s.Release()
 			block := func(name string) compute.Block {
-				shape := append(arrays[name].Shape, 1)
+				shape := append(slices.Clone(arrays[name].Shape), 1)
 				return s.FromSlice(shape[0], shape[1], arrays[name].Floats)
 			}
 			check := func(name string, got ...float64) {

@@ -64,7 +64,7 @@ func TestTooLarge(t *testing.T) {
 }
 
 func TestAdviceIsForFailedDevicesOnly(t *testing.T) {
-	if err := device.Advise(io.EOF, "resume"); err != io.EOF {
+	if err := device.Advise(io.EOF, "resume"); !errors.Is(err, io.EOF) {
 		t.Errorf("an error of another kind became %v", err)
 	}
 	for cause, batch := range map[error]bool{full{10 << 30}: true, io.EOF: false} {

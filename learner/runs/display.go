@@ -25,7 +25,7 @@ type Display struct {
 	line string // the progress line on the terminal, or ""
 }
 
-// New returns a display on a file, such as os.Stderr.
+// NewDisplay returns a display on a file, such as os.Stderr.
 func NewDisplay(out *os.File) *Display {
 	d := &Display{out: out}
 	fd := int(out.Fd())

@@ -58,7 +58,7 @@ func Decode(data []byte) (*State, map[string]string, error) {
 		return nil, nil, fmt.Errorf("%w: it is a %.40q, not a %q", ErrVersion, f.Metadata["format"], format)
 	}
 	state := new(State)
-	if err := state.Counters.parse(f.Metadata); err != nil {
+	if err := state.parse(f.Metadata); err != nil {
 		return nil, nil, err
 	}
 	if err := state.assemble(f); err != nil {

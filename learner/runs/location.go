@@ -71,7 +71,7 @@ func OpenCheckpoint(ctx context.Context, name, which string) (*Checkpoint, error
 	return r.Open(ctx, which)
 }
 
-// Run is where a run, or a single checkpoint, is: a key of a store; "." if the run is all that is there.
+// Location is where a run, or a single checkpoint, is: a key of a store; "." if the run is all that is there.
 type Location struct {
 	Store store.Store
 	Key   string

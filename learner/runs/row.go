@@ -9,11 +9,11 @@ import (
 	"github.com/dbqpg/dbqpg/internal/tensorboard"
 )
 
-// The rows of a run's tables: of progress.csv, which starts with [NewRow], and of evaluations.csv.
-type (
-	Row        = progress.Row
-	Evaluation = progress.Evaluation
-)
+// Row is a row of progress.csv, which starts with [NewRow].
+type Row = progress.Row
+
+// Evaluation is a row of evaluations.csv.
+type Evaluation = progress.Evaluation
 
 // NewRow returns a row in which all numbers are NaN or 0.
 func NewRow() Row {

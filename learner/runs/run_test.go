@@ -480,7 +480,7 @@ func TestBestIsMended(t *testing.T) {
 				t.Errorf("%s: set aside: %v", name, err)
 			}
 			mustTrain(t, run, state, 7) // which evaluates the next
-			if best, err = OpenCheckpoint(t.Context(), s.RunDir, BestCheckpoint); err != nil {
+			if _, err = OpenCheckpoint(t.Context(), s.RunDir, BestCheckpoint); err != nil {
 				t.Errorf("%s: after the next evaluation: %v", name, err)
 			}
 		}

@@ -26,7 +26,7 @@ type Store struct {
 	saved     int      // size in bytes of the last saved checkpoint
 }
 
-// Open returns the store in that directory, creating it if necessary, and removes files that a killed process left
+// OpenStore returns the store in that directory, creating it if necessary, and removes files that a killed process left
 // unfinished. settings are the run's settings that its results depend on, by name; log receives warnings.
 func OpenStore(directory string, settings map[string]string, log *slog.Logger) (*Store, error) {
 	if err := os.MkdirAll(directory, 0o755); err != nil {
