@@ -15,7 +15,8 @@ import (
 	"github.com/dbqpg/dbqpg/sim/external"
 )
 
-// Algorithm and the types after it are names that settings take.
+// The names that settings take.
+
 type (
 	Algorithm    string // method of turning a gradient into a policy step
 	Estimator    string // method of estimating the gradient from a batch
