@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"io/fs"
 	"maps"
@@ -49,22 +48,6 @@ type records struct {
 	entries  []raft.Log // consecutive
 }
 
-// seal is the head of a file. The second one is for when the first is damaged.
-type seal struct {
-	Node   string
-	End    int64             // of the frames that have been acknowledged
-	Values map[string][]byte // of the stable store
-}
-
-// frame is one change of the snapshot or the log: exactly one of its parts is set.
-type frame struct {
-	_msgpack struct{} `msgpack:",as_array"` //nolint:unused // msgpack reads it
-	Snapshot *raft.SnapshotMeta
-	State    []byte // of the snapshot
-	Entry    *raft.Log
-	From, To uint64 // the entries to delete
-}
-
 const (
 	recordsFile = "records"
 	memberFile  = "member" // holds the node's name, once it has taken part in a cluster
@@ -73,8 +56,6 @@ const (
 	frameHead   = 12       // bytes of its length and checksum
 	room        = 64 << 10 // bytes by which the file grows
 )
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // openRecords reads a node's records, or begins new ones. lost reports that the node has taken part in a cluster and
 // nothing else is left of its records.
@@ -168,11 +149,6 @@ func (r *records) read(data []byte) error {
 	return nil
 }
 
-// add returns the checksum of frames with another one.
-func add(sum uint32, size, content []byte) uint32 {
-	return crc32.Update(crc32.Update(sum, castagnoli, size), castagnoli, content)
-}
-
 // apply changes the snapshot or the log.
 func (r *records) apply(f *frame) {
 	switch {
@@ -198,39 +174,6 @@ func (r *records) frames() (all []*frame) {
 		all = append(all, &frame{Entry: &r.entries[i]})
 	}
 	return all
-}
-
-// encodeFrames returns frames after others with a checksum, and the checksum of all.
-func encodeFrames(sum uint32, frames ...*frame) (data []byte, all uint32, err error) {
-	for _, f := range frames {
-		content, err := msgpack.Marshal(f)
-		if err != nil {
-			return nil, 0, err
-		}
-		size := binary.BigEndian.AppendUint64(nil, uint64(len(content)))
-		sum = add(sum, size, content)
-		data = append(binary.BigEndian.AppendUint32(append(data, size...), sum), content...)
-	}
-	return data, sum, nil
-}
-
-// encode returns a seal as it is written.
-func (s seal) encode() ([]byte, error) {
-	content, err := msgpack.Marshal(&s)
-	if err == nil && len(content) > sealSpace-4 {
-		err = fmt.Errorf("a seal of %d bytes", len(content))
-	}
-	content = append(content, make([]byte, max(0, sealSpace-4-len(content)))...)
-	return binary.BigEndian.AppendUint32(content, crc32.Checksum(content, castagnoli)), err
-}
-
-// decode reads a seal and reports whether it is valid.
-func (s *seal) decode(data []byte) bool {
-	if len(data) != sealSpace {
-		return false
-	}
-	content, sum := data[:sealSpace-4], binary.BigEndian.Uint32(data[sealSpace-4:])
-	return crc32.Checksum(content, castagnoli) == sum && msgpack.Unmarshal(content, s) == nil
 }
 
 // write writes frames and values durably, and then has the records contain them.
@@ -362,8 +305,12 @@ func (r *records) FirstIndex() (uint64, error) {
 
 // LastIndex implements [raft.LogStore].
 func (r *records) LastIndex() (uint64, error) {
-	first, err := r.FirstIndex()
-	return max(first+uint64(len(r.entries)), 1) - 1, err
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if n := len(r.entries); n > 0 {
+		return r.entries[n-1].Index, nil
+	}
+	return 0, nil
 }
 
 // GetLog implements [raft.LogStore].

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -239,4 +240,31 @@ func TestLostRecords(t *testing.T) {
 		refused("n1", "the records of n1 in "+directory+" are gone", registry.New())
 		refused("n2", "holds the records of node n1, not of n2", nil)
 	}
+}
+
+// While entries are written, LastIndex never goes back.
+func TestLastIndexBesideWrites(t *testing.T) {
+	const entries = 2000
+	r := newRecords("n1")
+	var writing sync.WaitGroup
+	writing.Go(func() {
+		for i := range uint64(entries) {
+			if err := r.StoreLog(&raft.Log{Index: i + 1}); err != nil {
+				t.Error(err)
+			}
+			if i%100 == 99 {
+				if err := r.DeleteRange(1, i); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	})
+	for last := uint64(0); last < entries; {
+		index, err := r.LastIndex()
+		if err != nil || index < last {
+			t.Fatalf("%d after %d: %v", index, last, err)
+		}
+		last = index
+	}
+	writing.Wait()
 }
