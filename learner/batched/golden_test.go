@@ -27,7 +27,7 @@ func TestGoldenCategorical(t *testing.T) {
 			}
 			check := func(name string, got ...float64) {
 				t.Helper()
-				near(t, name, got, arrays["expect_"+name].Floats, 1e-12)
+				nntest.Near(t, name, got, arrays["expect_"+name].Floats, 1e-12)
 			}
 			shape := policy.Shape{Observation: 4, Action: 2, Hidden: []int{6, 5}, Choices: []int{3, 4}}
 			params, actions, weights := arrays["params"].Floats, block("actions"), block("weights")
@@ -45,7 +45,7 @@ func TestGoldenCategorical(t *testing.T) {
 			check("fisher", compute.ToSlice(b, linop.Mul(s, fisher, x, false))...)
 			fisher.Compress(compressed, x)
 			check("compressed", compute.ToSlice(b, compressed)...)
-			near(t, "natural", compute.ToSlice(b, linop.Mul(s, fisher, block("expect_natural"), false)),
+			nntest.Near(t, "natural", compute.ToSlice(b, linop.Mul(s, fisher, block("expect_natural"), false)),
 				arrays["expect_gradient"].Floats, 1e-12)
 			other := g.At(s, arrays["other"].Floats)
 			check("kl", g.KL(other))

@@ -82,11 +82,11 @@ func TestScoresAgreeWithGorgonia(t *testing.T) {
 		along := compute.ToSlice(f.backend, derivatives)
 		for _, i := range []int{0, 1, 511, 512, 600, f.samples - 1} {
 			logProb, want := f.score(i, f.actions[i*a:(i+1)*a])
-			near(t, "log-probability", logProbs[i:i+1], []float64{logProb}, 1e-12)
+			nntest.Near(t, "log-probability", logProbs[i:i+1], []float64{logProb}, 1e-12)
 			unit := make([]float64, f.samples)
 			unit[i] = 1
-			near(t, "score", f.gradient(unit), want, 1e-12)
-			near(t, "derivative", along[i:i+1], []float64{dot(want, direction)}, 1e-12)
+			nntest.Near(t, "score", f.gradient(unit), want, 1e-12)
+			nntest.Near(t, "derivative", along[i:i+1], []float64{dot(want, direction)}, 1e-12)
 		}
 	})
 }
@@ -98,9 +98,9 @@ func TestGradientEstimateAgreesWithGorgonia(t *testing.T) {
 		w := normals(f.samples, rand.New(rand.NewPCG(7, 0)))
 		value, want := logDensity(f.shape, f.params, f.observations, f.actions, w)
 		logProbs := f.policy.LogProb(f.scope, f.actionBlock)
-		near(t, b.Name()+": weighted sum", []float64{b.Dot(logProbs, f.scope.FromSlice(f.samples, 1, w))},
+		nntest.Near(t, b.Name()+": weighted sum", []float64{b.Dot(logProbs, f.scope.FromSlice(f.samples, 1, w))},
 			[]float64{value}, 1e-12)
-		near(t, b.Name()+": gradient", f.gradient(w), want, 1e-12)
+		nntest.Near(t, b.Name()+": gradient", f.gradient(w), want, 1e-12)
 		f.scope.Release()
 	}
 }
@@ -140,7 +140,7 @@ func TestFisherAgreesWithExpectedScores(t *testing.T) {
 		}
 		product := f.scope.New(len(x), 1)
 		f.policy.Fisher(0.1).MulTo(product, f.scope.FromSlice(len(x), 1, x), false)
-		near(t, "product", compute.ToSlice(f.backend, product), want, 1e-12)
+		nntest.Near(t, "product", compute.ToSlice(f.backend, product), want, 1e-12)
 	})
 }
 

@@ -59,13 +59,6 @@ func each(t *testing.T, test func(t *testing.T, f fixture)) {
 	}
 }
 
-func near(t *testing.T, what string, got, want []float64, tolerance float64) {
-	t.Helper()
-	if d := nntest.Distance(got, want); !(d <= tolerance) {
-		t.Errorf("%s: off by %.2g", what, d)
-	}
-}
-
 func (f fixture) logStd() []float64 { return f.params[len(f.params)-f.shape.Action:] }
 
 func (f fixture) outputsAt(params []float64, i int) []float64 {
@@ -145,7 +138,7 @@ func TestActorAgreesWithBlocks(t *testing.T) {
 		g := New(s, shape, params, s.FromSlice(samples, 11, normalised))
 		got := compute.ToSlice(b, g.Outputs())
 		for i := range samples {
-			near(t, b.Name(), got[3*i:3*i+3], actor.Outputs(raw[11*i:11*i+11]), 1e-12)
+			nntest.Near(t, b.Name(), got[3*i:3*i+3], actor.Outputs(raw[11*i:11*i+11]), 1e-12)
 		}
 		s.Release()
 	}
@@ -161,13 +154,13 @@ func TestFirst(t *testing.T) {
 		if first.Samples() != n {
 			t.Errorf("%d samples", first.Samples())
 		}
-		near(t, "log-probability", compute.ToSlice(f.backend, first.LogProb(f.scope, actions)),
+		nntest.Near(t, "log-probability", compute.ToSlice(f.backend, first.LogProb(f.scope, actions)),
 			compute.ToSlice(f.backend, alone.LogProb(f.scope, actions)), 1e-14)
 		direction := f.scope.FromSlice(len(f.params), 1, f.params)
 		got, want := f.scope.New(len(f.params), 1), f.scope.New(len(f.params), 1)
 		first.Fisher(0.1).MulTo(got, direction, false)
 		alone.Fisher(0.1).MulTo(want, direction, false)
-		near(t, "Fisher product", compute.ToSlice(f.backend, got), compute.ToSlice(f.backend, want), 1e-14)
+		nntest.Near(t, "Fisher product", compute.ToSlice(f.backend, got), compute.ToSlice(f.backend, want), 1e-14)
 	})
 }
 
@@ -195,9 +188,9 @@ func TestWithoutInputsThatAreZero(t *testing.T) {
 			rng := rand.New(rand.NewPCG(2, 0))
 			w := normals(f.samples, rng)
 			_, gradient := logDensity(f.shape, f.params, f.observations, f.actions, w)
-			near(t, b.Name()+": gradient", multiply(u, w), gradient, 1e-12)
+			nntest.Near(t, b.Name()+": gradient", multiply(u, w), gradient, 1e-12)
 			x := normals(p, rng)
-			near(t, b.Name()+": Fisher product", multiply(f.policy.Fisher(0), x), f.fisherTwin(0, f.policy.Expand(x)),
+			nntest.Near(t, b.Name()+": Fisher product", multiply(f.policy.Fisher(0), x), f.fisherTwin(0, f.policy.Expand(x)),
 				1e-12)
 			if other := normals(len(f.params),
 				rng); f.policy.KL(f.policy.At(f.scope, other)) != f.policy.KL(f.at(other)) {
@@ -212,7 +205,7 @@ func TestWithoutInputsThatAreZero(t *testing.T) {
 					want[k] = 0
 				}
 			}
-			near(t, b.Name()+": further scores", multiply(further, w), want, 1e-12)
+			nntest.Near(t, b.Name()+": further scores", multiply(further, w), want, 1e-12)
 			f.scope.Release()
 		}
 	}
@@ -224,7 +217,7 @@ func TestLogProbAgreesWithTwin(t *testing.T) {
 		for i := range f.samples {
 			want = append(want, f.logProbTwin(f.params, i))
 		}
-		near(t, "log-probability", compute.ToSlice(f.backend, f.policy.LogProb(f.scope, f.actionBlock)), want, 1e-12)
+		nntest.Near(t, "log-probability", compute.ToSlice(f.backend, f.policy.LogProb(f.scope, f.actionBlock)), want, 1e-12)
 	})
 }
 
@@ -365,12 +358,12 @@ func TestFisherAgreesWithDenseTwin(t *testing.T) {
 				column[k] = x[k*columns+j]
 			}
 			product := f.fisherTwin(0.1, column)
-			near(t, "product", compute.ToSlice(f.backend, dst.Col(j)), product, 1e-12)
+			nntest.Near(t, "product", compute.ToSlice(f.backend, dst.Col(j)), product, 1e-12)
 			want := make([]float64, columns)
 			for k, v := range x {
 				want[k%columns] += v * product[k/columns]
 			}
-			near(t, "compressed", compute.ToSlice(f.backend, compressed.Row(j)), want, 1e-12)
+			nntest.Near(t, "compressed", compute.ToSlice(f.backend, compressed.Row(j)), want, 1e-12)
 		}
 	})
 }
@@ -416,7 +409,7 @@ func TestScoresAgreeWithFiniteDifferences(t *testing.T) {
 				p[k] = f.params[k] - step
 				want[k] = (up - f.logProbTwin(p, i)) / (2 * step)
 			}
-			near(t, "score", f.gradient(unit), want, 1e-6)
+			nntest.Near(t, "score", f.gradient(unit), want, 1e-6)
 		}
 	})
 }
@@ -490,14 +483,14 @@ func TestGoldenGradients(t *testing.T) {
 			for i, y := range arrays["targets"].Floats {
 				w[i] = y / float64(f.samples)
 			}
-			near(t, name+": Monte Carlo", f.gradient(w), flat(arrays, "expect_mc_policy_"), 1e-10)
+			nntest.Near(t, name+": Monte Carlo", f.gradient(w), flat(arrays, "expect_mc_policy_"), 1e-10)
 			// G times the natural gradient is the gradient.
 			p := len(f.params)
 			for _, estimate := range []string{"mc", "dbqpg"} {
 				natural := f.scope.FromSlice(p, 1, flat(arrays, "expect_natural_"+estimate+"_policy_"))
 				product := f.scope.New(p, 1)
 				f.policy.Fisher(arrays["damping"].Floats[0]).MulTo(product, natural, false)
-				near(t, name+": "+estimate, compute.ToSlice(b, product), flat(arrays, "expect_"+estimate+"_policy_"),
+				nntest.Near(t, name+": "+estimate, compute.ToSlice(b, product), flat(arrays, "expect_"+estimate+"_policy_"),
 					1e-10)
 			}
 			f.scope.Release()

@@ -46,7 +46,7 @@ func TestGoldenValues(t *testing.T) {
 		s := compute.NewScope(b)
 		defer s.Release()
 		e := Evaluate(s, goldenParams(t, "hopper_gae"), s.FromSlice(400, 11, a["observations"].Floats))
-		near(t, "values", e.Values(), a["expect_values"].Floats, 1e-12)
+		nntest.Near(t, "values", e.Values(), a["expect_values"].Floats, 1e-12)
 	})
 }
 
@@ -82,7 +82,7 @@ func TestGoldenFeatureGradients(t *testing.T) {
 			for _, array := range []string{"w1", "b1", "w2", "b2", "w3", "b3"} {
 				want = append(want, a["expect_mll_grad_feature_"+array].Floats...)
 			}
-			near(t, name, got, want, 1e-3)
+			nntest.Near(t, name, got, want, 1e-3)
 			s.Release()
 		}
 	}
@@ -317,7 +317,7 @@ func TestRawFeatures(t *testing.T) {
 		rng := rand.New(rand.NewPCG(12, 0))
 		p := newProblem(s, 60, rng)
 		c := New(3, Kind{RawFeatures: true}, rng)
-		near(t, "features", compute.ToSlice(b, c.Embed(s, p.observations).Features()),
+		nntest.Near(t, "features", compute.ToSlice(b, c.Embed(s, p.observations).Features()),
 			compute.ToSlice(b, p.observations), 0)
 		before, first := append([]float64(nil), c.params...), math.NaN()
 		for i := range 10 {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/internal/gorgoniatest"
+	"github.com/dbqpg/dbqpg/internal/nn/nntest"
 )
 
 // The value loss and its gradient, and what continues a gradient in the features through the network, against
@@ -31,10 +32,10 @@ func TestGradientsAgreeWithGorgonia(t *testing.T) {
 		defer s.Release()
 		e := Evaluate(s, params, s.FromSlice(n, o, x))
 		gotLoss, gotOfLoss := e.lossGradient(returns)
-		near(t, "loss", []float64{gotLoss}, []float64{loss}, 1e-12)
-		near(t, "gradient of the loss", gotOfLoss, ofLoss, 1e-12)
+		nntest.Near(t, "loss", []float64{gotLoss}, []float64{loss}, 1e-12)
+		nntest.Near(t, "gradient of the loss", gotOfLoss, ofLoss, 1e-12)
 		signal := s.FromSlice(n, 10, weights)
-		near(t, "weighted features", []float64{b.Dot(e.Features(), signal)}, []float64{weighted}, 1e-12)
-		near(t, "gradient of the weighted features", e.FeatureGradient(signal), ofFeatures, 1e-12)
+		nntest.Near(t, "weighted features", []float64{b.Dot(e.Features(), signal)}, []float64{weighted}, 1e-12)
+		nntest.Near(t, "gradient of the weighted features", e.FeatureGradient(signal), ofFeatures, 1e-12)
 	})
 }

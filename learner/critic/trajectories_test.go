@@ -19,13 +19,6 @@ func random(rng *rand.Rand, n int) []float64 {
 	return x
 }
 
-func near(t *testing.T, what string, got, want []float64, tolerance float64) {
-	t.Helper()
-	if d := nntest.Distance(got, want); !(d <= tolerance) {
-		t.Errorf("%s: off by %.2g", what, d)
-	}
-}
-
 // lengths returns the episodes' lengths between the ends.
 func lengths(dones []bool) []int {
 	var lengths []int
@@ -111,13 +104,13 @@ func TestGoldenTargets(t *testing.T) {
 		a := golden(t, name)
 		e := Trajectories{Rewards: a["rewards"].Floats, Lengths: lengths(a["dones"].Bools)}
 		gamma, lambda := a["gamma"].Floats[0], a["gae_lambda"].Floats[0]
-		near(t, name+": returns", e.Returns(gamma), a["expect_returns"].Floats, 1e-13)
+		nntest.Near(t, name+": returns", e.Returns(gamma), a["expect_returns"].Floats, 1e-13)
 		if gae, ok := a["expect_gae"]; ok {
 			got := e.Advantages(a["expect_values"].Floats, gamma, lambda)
-			near(t, name+": gae", got, gae.Floats, 1e-13)
+			nntest.Near(t, name+": gae", got, gae.Floats, 1e-13)
 			if name == "hopper_gae" {
 				Standardize(got)
-				near(t, name+": targets", got, a["targets"].Floats, 1e-13)
+				nntest.Near(t, name+": targets", got, a["targets"].Floats, 1e-13)
 			}
 		}
 	}

@@ -83,10 +83,10 @@ func TestMomentsAgreeWithTwin(t *testing.T) {
 		for j, x := range batches {
 			variance += weights[j] * stat.MomentAbout(2, x, mean, nil)
 		}
-		near(t, "mean and variance", []float64{m.mean - 1e6, m.variance}, []float64{mean - 1e6, variance}, 1e-9)
+		nntest.Near(t, "mean and variance", []float64{m.mean - 1e6, m.variance}, []float64{mean - 1e6, variance}, 1e-9)
 		if i < 10 {
 			mean, variance := stat.PopMeanVariance(slices.Concat(batches...), nil)
-			near(t, "moments of all targets", []float64{m.mean - 1e6, m.variance}, []float64{mean - 1e6, variance},
+			nntest.Near(t, "moments of all targets", []float64{m.mean - 1e6, m.variance}, []float64{mean - 1e6, variance},
 				1e-9)
 		}
 	}
@@ -125,9 +125,9 @@ func TestValueGradientAgreesWithGorgonia(t *testing.T) {
 			return s.FromSlice(n, columns, values).RowRange(1, n).EveryRow(m)
 		}
 		observations, targets := some(x, o), some(y, 1)
-		near(t, "loss", []float64{v.squaredError(b, v.params, observations, targets) / float64(rows)}, []float64{loss},
+		nntest.Near(t, "loss", []float64{v.squaredError(b, v.params, observations, targets) / float64(rows)}, []float64{loss},
 			1e-12)
-		near(t, "gradient", v.gradient(b, observations, targets), want, 1e-12)
+		nntest.Near(t, "gradient", v.gradient(b, observations, targets), want, 1e-12)
 	})
 }
 
@@ -254,7 +254,7 @@ func TestRestoredValueFunctionContinues(t *testing.T) {
 	if err := errors.Join(state.Restore(saved, restored.Visit), state.Restore(saved, learned(adopted))); err != nil {
 		t.Fatal(err)
 	}
-	near(t, "adopted values", adopted.Values(s, p.observations), v.Values(s, p.observations), 0)
+	nntest.Near(t, "adopted values", adopted.Values(s, p.observations), v.Values(s, p.observations), 0)
 	if steps := state.Save(adopted.Visit)["optimizer.steps"][0]; steps != 0 {
 		t.Errorf("the optimiser begins with %v steps", steps)
 	}

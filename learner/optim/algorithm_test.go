@@ -115,13 +115,6 @@ func each(t *testing.T, test func(t *testing.T, f fixture)) {
 	}
 }
 
-func near(t *testing.T, what string, got, want []float64, tolerance float64) {
-	t.Helper()
-	if d := nntest.Distance(got, want); !(d <= tolerance) {
-		t.Errorf("%s: off by %.2g", what, d)
-	}
-}
-
 func clone(x []float64) []float64 { return append([]float64(nil), x...) }
 
 // The dense twin of the natural gradient: G column by column, then elimination.
@@ -155,7 +148,7 @@ func TestFisherMatrixOfMoreSamples(t *testing.T) {
 		small := f.naturalTwin(t)
 		f.Policy = whole
 		want := f.naturalTwin(t)
-		near(t, "natural gradient", compute.ToSlice(f.b, got), want, 1e-4)
+		nntest.Near(t, "natural gradient", compute.ToSlice(f.b, got), want, 1e-4)
 		if d := nntest.Distance(small, want); !(d > 1e-2) {
 			t.Errorf("the gradient's own samples give nearly the same, off by %.2g, so that this shows nothing", d)
 		}
@@ -172,7 +165,7 @@ func TestVanillaPGTakesAdamsStepUphill(t *testing.T) {
 		for i, g := range f.gradient() {
 			want[i] = torchAdam(f.params[i], 0.02, DefaultWeightDecay, []float64{-g})
 		}
-		near(t, "parameters", got, want, 1e-13)
+		nntest.Near(t, "parameters", got, want, 1e-13)
 		if kl := f.Policy.KL(f.Policy.At(f.s, want)); math.Abs(report.KL-kl) > 1e-9*kl {
 			t.Errorf("reported divergence %v, want %v", report.KL, kl)
 		}
@@ -193,7 +186,7 @@ func TestNPGTakesAdamsStepAlongTheNaturalGradient(t *testing.T) {
 		for i, d := range f.naturalTwin(t) {
 			want[i] = torchAdam(f.params[i], 0.02, DefaultWeightDecay, []float64{-d})
 		}
-		near(t, "parameters", got, want, 1e-5)
+		nntest.Near(t, "parameters", got, want, 1e-5)
 		if report.Solve.Iterations == 0 || report.Solve.Residual > 1e-10 || !(report.KL > 0) {
 			t.Errorf("report %+v", report)
 		}
@@ -212,7 +205,7 @@ func TestBoundedConjugateGradients(t *testing.T) {
 		}
 		want := clone(g)
 		floats.Scale(floats.Dot(g, g)/floats.Dot(g, product), want)
-		near(t, "natural gradient", compute.ToSlice(f.b, d), want, 1e-10)
+		nntest.Near(t, "natural gradient", compute.ToSlice(f.b, d), want, 1e-10)
 		f.CG.MaxIterations = 4
 		_, longer, err := f.natural(f.s)
 		if err != nil || longer.Iterations != 4 || !(longer.Residual < solve.Residual) {
@@ -236,7 +229,7 @@ func TestGoldenNaturalGradients(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				near(t, name+" "+estimate, compute.ToSlice(b, d), flat(arrays, "expect_natural_"+estimate+"_policy_"),
+				nntest.Near(t, name+" "+estimate, compute.ToSlice(b, d), flat(arrays, "expect_natural_"+estimate+"_policy_"),
 					1e-4)
 			}
 			f.s.Release()
@@ -262,7 +255,7 @@ func TestPreconditionedSolutionIsTheSameAndFaster(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			near(t, name, compute.ToSlice(b, d), flat(arrays, "expect_natural_mc_policy_"), 1e-4)
+			nntest.Near(t, name, compute.ToSlice(b, d), flat(arrays, "expect_natural_mc_policy_"), 1e-4)
 			t.Logf("%s: %d iterations, preconditioned %d", name, plain.Iterations, fast.Iterations)
 			if 3*fast.Iterations > 2*plain.Iterations {
 				t.Errorf("%s: %d iterations without, %d with a preconditioner", name, plain.Iterations, fast.Iterations)
@@ -313,7 +306,7 @@ func TestStepsWithInputsThatAreZero(t *testing.T) {
 				}
 				return decayed
 			})
-			near(t, fmt.Sprintf("%T", a(1)), got, want, 1e-13)
+			nntest.Near(t, fmt.Sprintf("%T", a(1)), got, want, 1e-13)
 		}
 	})
 }
@@ -346,10 +339,10 @@ func TestCorrectionsApplyToTheDirection(t *testing.T) {
 			if _, err := tc.algorithm.Step(params, o); err != nil {
 				t.Fatal(err)
 			}
-			near(t, name+": corrected direction", seen, tc.want, 1e-12)
-			near(t, name+": gradient", f.gradient(), gradient, 0)
+			nntest.Near(t, name+": corrected direction", seen, tc.want, 1e-12)
+			nntest.Near(t, name+": gradient", f.gradient(), gradient, 0)
 			if name == "trpo" { // which has no weight decay
-				near(t, "trpo: parameters without a direction", params, f.params, 0)
+				nntest.Near(t, "trpo: parameters without a direction", params, f.params, 0)
 			}
 		}
 	})
@@ -364,7 +357,7 @@ func TestNotFiniteGradientTakesNoStep(t *testing.T) {
 			if _, err := a.Step(params, f.Objective); !errors.As(err, &notFinite) || notFinite.Index != 4 {
 				t.Errorf("%T: error %v", a, err)
 			}
-			near(t, "parameters", params, f.params, 0)
+			nntest.Near(t, "parameters", params, f.params, 0)
 		}
 	})
 }
@@ -392,7 +385,7 @@ func TestStatesRoundTrip(t *testing.T) {
 		restored := clone(params)
 		step(pair[0], params)
 		step(pair[1], restored)
-		near(t, "parameters", restored, params, 0)
+		nntest.Near(t, "parameters", restored, params, 0)
 	}
 }
 

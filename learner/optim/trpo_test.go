@@ -97,7 +97,7 @@ func TestTRPORejects(t *testing.T) {
 			if !report.Rejected || report.KL != 0 || report.Halvings != halvings {
 				t.Errorf("%s: report %+v", what, report)
 			}
-			near(t, what, params, f.params, 0)
+			nntest.Near(t, what, params, f.params, 0)
 		}
 		// A surrogate that falls where the gradient says that it rises.
 		with := func(weights, gradient compute.Block) Objective {

@@ -4,6 +4,7 @@ package nntest
 
 import (
 	"math"
+	"testing"
 
 	"github.com/dbqpg/dbqpg/estimators/compute"
 	"github.com/dbqpg/dbqpg/estimators/compute/computetest"
@@ -80,4 +81,12 @@ func Distance(got, want []float64) float64 {
 		return 0
 	}
 	return math.Sqrt(difference / norm)
+}
+
+// Near fails unless the [Distance] is at most the tolerance.
+func Near(t testing.TB, what string, got, want []float64, tolerance float64) {
+	t.Helper()
+	if d := Distance(got, want); !(d <= tolerance) {
+		t.Errorf("%s: off by %.2g", what, d)
+	}
 }
