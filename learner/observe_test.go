@@ -164,7 +164,7 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 	if got["dbqpg_learner_stage_seconds{estimate} count"] < row["iteration"]+1 ||
-		got["dbqpg_learner_checkpoint_seconds count"] < row["iteration"]+2 ||
+		got["dbqpg_learner_checkpoint_seconds count"] < row["iteration"]+1 || // the last may be being written
 		got["dbqpg_learner_checkpoint_bytes"] < 10_000 || got["dbqpg_learner_received_bytes_total"] < 10_000 ||
 		got["go_goroutines"] < 1 {
 		t.Errorf("stages, checkpoints or bytes are missing: %v", got)

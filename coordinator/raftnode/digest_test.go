@@ -15,11 +15,11 @@ func TestForkedState(t *testing.T) {
 	c.mustPropose(submit("a", 1))
 	c.requireAgreement()
 	forked := c.node("n2")
-	forked.machine.mu.Lock()
-	forked.machine.state.Runs[0].Seed ^= 1 << 7
-	forked.machine.mu.Unlock()
 	propose := func() {
 		for range digestEvery {
+			forked.machine.mu.Lock() // again and again: a leader's snapshot, sent to a node that lags, mends its state
+			forked.machine.state.Runs[0].Seed = 1 << 7
+			forked.machine.mu.Unlock()
 			c.mustPropose(registry.Command{Steer: &registry.Steer{Name: "a", Action: registry.Prioritize}})
 		}
 	}
